@@ -190,7 +190,9 @@ def services_of_host(app: Application) -> Iterator[tuple[str, Any]]:
             yield path, owner.service
 
 
-async def identify(service: Any, params: Params, strategies: tuple[str, ...]) -> None:
+async def identify(
+    service: Any, params: Params, strategies: tuple[str, ...], *, optional: bool = False
+) -> None:
     """Check the credentials of a call, and put its user into ``params``.
 
     Internal calls without credentials pass.
@@ -199,6 +201,7 @@ async def identify(service: Any, params: Params, strategies: tuple[str, ...]) ->
         service: The authentication service.
         params: The params of the call, with the credentials under ``authentication``.
         strategies: Names of the strategies that are allowed.
+        optional: Whether calls from clients pass without credentials too.
 
     Raises:
         NotAuthenticated: The credentials are not valid, or a call from a client has none.
@@ -217,7 +220,7 @@ async def identify(service: Any, params: Params, strategies: tuple[str, ...]) ->
             # A user of the other service is nobody here, also where the strategy finds none.
             values.pop(entity, None)
     if credentials is None:
-        if values.get("provider") is not None:
+        if values.get("provider") is not None and not optional:
             _warn_of_unknown(service, strategies)
             raise NotAuthenticated("Not authenticated")
         return

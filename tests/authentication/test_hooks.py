@@ -23,6 +23,7 @@ from alula.authentication import (
     hash_password,
     password_hash,
 )
+from alula.common_hooks import only_own
 from alula.errors import BadRequest, Forbidden, MethodNotAllowed, NotAuthenticated, Unavailable
 from alula.hooks import annotate_hook, hook_metadata
 
@@ -70,6 +71,32 @@ async def test_a_hook_that_wraps_it_runs_around_it(app):
     with pytest.raises(NotAuthenticated):
         await app.service("notes").find(provider="rest")
     assert trace == [1, 2]
+
+
+class TestOptionalAuthenticate:
+    @pytest.fixture(autouse=True, params=["around", "before"])
+    def _hook(self, request, app):
+        app.service("notes").hooks({request.param: [authenticate("jwt", optional=True)]})
+
+    async def test_a_call_without_credentials_has_no_user(self, app):
+        found = await app.service("notes").find(provider="rest")
+        assert (found["user"], found["authenticated"]) == (None, None)
+
+    async def test_says_who_is_calling(self, app):
+        found = await app.service("notes").find(provider="rest", authentication=proof_for(app))
+        assert (found["user"]["id"], found["authenticated"]) == (1, True)
+
+    @pytest.mark.parametrize(
+        "proof", [{}, {"strategy": "jwt"}, {"strategy": "jwt", "accessToken": "x"}]
+    )
+    async def test_wrong_credentials_are_refused(self, app, proof):
+        with pytest.raises(NotAuthenticated):
+            await app.service("notes").find(provider="rest", authentication=proof)
+
+    async def test_a_hook_that_needs_a_user_still_refuses_strangers(self, app):
+        app.service("notes").hooks(before={"find": [only_own("userId")]})
+        with pytest.raises(NotAuthenticated):
+            await app.service("notes").find(provider="rest")
 
 
 class TestAuthenticate:

@@ -13,7 +13,12 @@ from tests.openapi.described import Jobs, make_app, references, refuse
 
 from alula import App
 from alula.adapters.memory import MemoryService
-from alula.authentication import AuthenticationService, AuthenticationStrategy, LocalStrategy
+from alula.authentication import (
+    AuthenticationService,
+    AuthenticationStrategy,
+    LocalStrategy,
+    authenticate,
+)
 from alula.common_hooks import timestamps
 from alula.hooks import annotate_hook
 from alula.openapi import describe
@@ -250,7 +255,18 @@ def test_a_post_may_need_a_token_for_some_methods_only():
     app = App()
     app.use("both", Both(), methods=["create", "start"])
     app.service("both").hooks(before={"start": [annotate_hook(refuse, strategies=("jwt",))]})
-    assert describe(app)["paths"]["/both"]["post"]["security"] == [{"bearer": []}, {}]
+    assert describe(app)["paths"]["/both"]["post"]["security"] == [{}, {"bearer": []}]
+
+
+def test_a_token_may_be_optional():
+    app = App().use("notes", MemoryService())
+    optional, needed = authenticate("jwt", optional=True), authenticate("jwt")
+    app.service("notes").hooks(before={"find": [optional], "get": [optional, needed]})
+    document = describe(app)
+    find = of(document, "/notes", "get")
+    assert find["security"] == [{}, {"bearer": []}]
+    assert "401" in find["responses"]
+    assert of(document, "/notes/{id}", "get")["security"] == [{"bearer": []}]
 
 
 def test_hooks_are_read_wherever_they_are():

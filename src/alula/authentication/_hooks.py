@@ -43,7 +43,10 @@ _MADE: Final = "hashes of hash_password"
 
 @hook_factory('authenticate("jwt")')
 def authenticate(
-    *names: str, service: str | None = None, strategies: Iterable[str] | None = None
+    *names: str,
+    service: str | None = None,
+    strategies: Iterable[str] | None = None,
+    optional: bool = False,
 ) -> Hook:
     """Return a hook that checks the credentials of a call: a before or an around hook.
 
@@ -54,6 +57,8 @@ def authenticate(
         names: Names of the allowed strategies: ``authenticate("jwt")``.
         service: The path of the authentication service; None for the default one.
         strategies: The names, for use with ``service``.
+        optional: Whether clients may call without credentials. Such a call has no
+            ``params.user``. Wrong credentials are refused all the same.
 
     Raises:
         TypeError: No strategy is named.
@@ -72,7 +77,7 @@ def authenticate(
     authentication_of = authentication_lookup(service)
 
     def check(app: Application, params: Params) -> Coroutine[Any, Any, None]:
-        return identify(authentication_of(app), params, allowed)
+        return identify(authentication_of(app), params, allowed, optional=optional)
 
     async def check_caller(context: HookContext, next: Next | None = None) -> None:
         if context.type not in {"before", "around"}:
@@ -82,7 +87,11 @@ def authenticate(
             await next()
 
     annotate_hook(
-        check_caller, strategies=allowed, authentication=service, kinds=("before", "around")
+        check_caller,
+        strategies=allowed,
+        authentication=service,
+        is_optional=optional,
+        kinds=("before", "around"),
     )
     return checks_only(check_caller, check)
 

@@ -52,6 +52,8 @@ class HookMetadata(TypedDict, total=False):
     """The names of the authentication strategies that it accepts."""
     authentication: str | None
     """The path of the service that has these strategies, None for the default one."""
+    is_optional: bool
+    """Whether calls without credentials pass, too."""
     protects: Collection[str]
     """The names of properties that it hides from clients."""
     kinds: Collection[str]

@@ -146,7 +146,7 @@ class _Events:
             summary = "The events that publishers give to the connection"
             self.operations[f"{name}.events"] = _operation(name, summary)
         if has_stream:
-            is_secured = "find" in facts.secured
+            is_secured = "find" in facts.secured - facts.optional
             self._is_secured = self._is_secured or is_secured
             summary = f"{_STREAM_HEADERS}: the events whose record matches the query"
             self.operations[f"{name}.stream"] = {

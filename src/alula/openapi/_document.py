@@ -380,13 +380,14 @@ class _ServiceOperations:
 
     def _security(self, methods: Sequence[str]) -> Part:
         secured = self._facts.secured.intersection(methods)
-        # In OpenAPI `{}` means that no credentials are needed: a POST may also be an open method.
-        open_too: list[Part] = [] if secured.issuperset(methods) else [{}]
+        needed = secured - self._facts.optional
+        # `{}` means that no credentials are needed: a POST may also be an open method.
+        open_too: list[Part] = [] if needed.issuperset(methods) else [{}]
         # The browser adds the cookie by itself, so whatever may change something needs more.
         is_safe = _SAFE.issuperset(methods)
         cookie: Part = {"cookie": []} if is_safe else {"cookie": [], "csrf": []}
         cookies = [cookie] if self._has_cookie else []
-        return {"security": [{"bearer": []}, *cookies, *open_too]} if secured else {}
+        return {"security": [*open_too, {"bearer": []}, *cookies]} if secured else {}
 
     def _token_change(self, method: str) -> Part:
         """Return what a method does with an access token, for pages that keep one."""

@@ -42,7 +42,8 @@ class ServiceFacts(NamedTuple):
             application's own.
         query: The JSON Schema of queries by method.
         data: The JSON Schema of data by method.
-        secured: The methods that need credentials.
+        secured: The methods that check credentials.
+        optional: Those of them that clients may also call without credentials.
         record: The JSON Schema of its records, None if it is not known.
         signs_in: Whether it issues tokens.
         entity: Of a service that issues tokens: the property of its records that holds the user,
@@ -56,6 +57,7 @@ class ServiceFacts(NamedTuple):
     query: Mapping[str, Any]
     data: Mapping[str, Any]
     secured: frozenset[str]
+    optional: frozenset[str]
     record: Mapping[str, Any] | None
     signs_in: bool
     entity: tuple[str, str] | None = None
@@ -117,11 +119,14 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
     query: dict[str, Any] = {}
     data: dict[str, Any] = {}
     secured: set[str] = set()
+    demanding: set[str] = set()  # those that no call passes without credentials
     protected: set[str] = set()
     for method in handle.methods:
         for metadata in _metadata(handle, method):
             if "strategies" in metadata:
                 secured.add(method)
+                if not metadata.get("is_optional", False):
+                    demanding.add(method)
             protected.update(metadata.get("protects", ()))
             if "query" in metadata:
                 query[method] = _schema_of(metadata["query"])
@@ -164,12 +169,14 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
         data.setdefault("create", credentials)
         # No hook says so: the service itself refuses a sign-out without credentials.
         secured.add("remove")
+        demanding.add("remove")
     return ServiceFacts(
         handle,
         adapter,
         query,
         data,
         frozenset(secured),
+        frozenset(secured - demanding),
         record,
         signs_in,
         entity,

@@ -111,6 +111,25 @@ class TestAuthenticate:
         assert answer.status == 401
 
 
+class TestOptionalAuthenticate:
+    @pytest.fixture
+    async def app(self):
+        app = make_app()
+        app.get("/me", authenticate("jwt", optional=True), me)
+        return await ready(app)
+
+    async def test_a_request_without_credentials_has_no_user(self, app):
+        answer = await call(app, url="/me")
+        assert (answer.status, answer.json["user"], answer.json["checked"]) == (200, None, None)
+
+    async def test_says_who_is_calling(self, app):
+        answer = await call(app, url="/me", headers=bearer(token_of(app)))
+        assert (answer.json["user"], answer.json["checked"]) == (USER, True)
+
+    async def test_refuses_a_proof_that_is_not_good(self, app):
+        assert (await call(app, url="/me", headers=bearer("garbage"))).status == 401
+
+
 async def test_services_of_another_application():
     inner = App()
     inner.use("users", MemoryService(start_id=1))

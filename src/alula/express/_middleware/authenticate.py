@@ -28,7 +28,10 @@ Credentials: TypeAlias = Mapping[str, Any]
 
 
 def authenticate(
-    *names: str, service: str | None = None, strategies: Iterable[str] | None = None
+    *names: str,
+    service: str | None = None,
+    strategies: Iterable[str] | None = None,
+    optional: bool = False,
 ) -> Middleware:
     """Return middleware that only passes requests with valid credentials.
 
@@ -39,6 +42,8 @@ def authenticate(
         names: Names of the strategies that are allowed: ``authenticate("jwt")``.
         service: The path of the authentication service; None for the default one.
         strategies: The names, for use with ``service``.
+        optional: Whether requests without credentials pass too, without ``req.user``. Wrong
+            credentials are refused all the same.
 
     Raises:
         TypeError: No strategy is named.
@@ -54,7 +59,7 @@ def authenticate(
             credentials = credentials if parsed is None else parsed
         req.authentication = credentials
         params = Params(req.framework, query=req.query)
-        await identify(authentication, params, allowed)
+        await identify(authentication, params, allowed, optional=optional)
         # Strategies may read the query. It must not stay in req.framework, whose properties take
         # precedence over req.query when a service is called.
         verified = {name: value for name, value in params.__dict__.items() if name != "query"}
