@@ -43,7 +43,6 @@ THIRD_PARTY = {
     "configuration": {"pydantic"},
     "express": {
         "anyio",
-        "h11",
         "httptools",
         "orjson",
         "starlette",

@@ -127,7 +127,7 @@ def test_an_application_loads_the_types_of_starlette_alone(modules_of_the_readme
     [
         "alula._hub",
         "alula._wire",
-        "alula.express._uvicorn",
+        "alula.express._http1",
         "alula.openapi._document",
         "alula.adapters._database_options",
         "alula.logs",

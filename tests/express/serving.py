@@ -62,5 +62,5 @@ async def client_of(server: Any, **options: Any) -> AsyncIterator[httpx2.AsyncCl
 
 async def until_connections(server: Any, count: int) -> None:
     """Wait until a server has so many connections."""
-    while len(server._uvicorn_server.server_state.connections) != count:  # noqa: ASYNC110  # nothing tells of it
+    while len(server._http_server.state.connections) != count:  # noqa: ASYNC110  # nothing tells of it
         await asyncio.sleep(0.01)

@@ -43,14 +43,14 @@ class Slow:
 
 
 @asynccontextmanager
-async def served(http="auto", formatter=None, **options):
+async def served(formatter=None, **options):
     app = express(App())
     app.use(access_log(), json())
     app.configure(rest(formatter, **options))
     slow = Slow()
     app.use("slow", slow)
     app.use(error_handler())
-    async with await app.listen(0, http=http) as server:
+    async with await app.listen(0) as server:
         yield slow, server
 
 
@@ -75,11 +75,10 @@ async def ends_with_its_client(slow, server, request):
         await slow.ended.wait()
 
 
-@pytest.mark.parametrize("http", ["httptools", "h11"])
 @pytest.mark.parametrize("request_", [GET, POST])
-async def test_a_call_is_cancelled_where_that_is_asked_for(http, request_, caplog):
+async def test_a_call_is_cancelled_where_that_is_asked_for(request_, caplog):
     with caplog.at_level(logging.INFO):
-        async with served(http, cancel_on_disconnect=True) as (slow, server):
+        async with served(cancel_on_disconnect=True) as (slow, server):
             await ends_with_its_client(slow, server, request_)
             assert slow.log == ["cancelled"]
     text = "BadRequest: The client closed the connection; its call was cancelled"
@@ -139,10 +138,9 @@ async def test_a_call_that_ends_with_its_client_is_not_cancelled_behind_its_end(
     async with served(cancel_on_disconnect=True) as (slow, server):
         _, writer = await send(server, GET)
         await slow.begun.wait()
-        (connection,) = server._uvicorn_server.server_state.connections
+        (connection,) = server._http_server.state.connections
         slow.go_on.set()
-        connection.cycle.disconnected = True
-        connection.cycle.message_event.set()
+        connection._exchange.disconnect()
         await slow.ended.wait()
         await asyncio.sleep(0.05)
         writer.close()
@@ -151,7 +149,7 @@ async def test_a_call_that_ends_with_its_client_is_not_cancelled_behind_its_end(
 
 async def test_the_end_of_the_server_is_not_taken_for_it():
     async with served(cancel_on_disconnect=True) as (slow, server):
-        server._uvicorn_server.config.timeout_graceful_shutdown = 0.1
+        server._http_server.config.timeout_graceful_shutdown = 0.1
         reader, writer = await send(server, GET)
         await slow.begun.wait()
         await server.close()

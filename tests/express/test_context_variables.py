@@ -20,7 +20,7 @@ POST = (
 )
 
 
-@pytest.fixture(params=["httptools", "h11"])
+@pytest.fixture
 async def connection(request):
     def found(req, res):
         before = left_behind.get()
@@ -31,7 +31,7 @@ async def connection(request):
     app.use(json_parser(limit="1mb"))
     app.use(found)
     token = left_behind.set("at the start")
-    async with await app.listen(0, http=request.param) as server:
+    async with await app.listen(0) as server:
         left_behind.reset(token)
         reader, writer = await asyncio.open_connection(server.host, server.port)
         yield reader, writer

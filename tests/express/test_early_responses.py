@@ -17,7 +17,7 @@ from tests.express.serving import until_connections
 from alula.express import error_handler, express
 from alula.express import json as json_parser
 from alula.express._connection_limits import MAX_HEAD_BYTES
-from alula.express._uvicorn import guard
+from alula.express._http1 import protocol
 
 SIZE = 2_000_000
 PIECE = b"x" * 50_000
@@ -34,17 +34,12 @@ def application():
     return app.use(error_handler(logger=False))
 
 
-@pytest.fixture(params=["httptools", "h11"])
-def http(request):
-    return request.param
-
-
 @pytest.fixture(autouse=True)
 def silence(monkeypatch):
     """Set how long a silence is: no second here, in which the machine may stand still."""
 
     def set_seconds(seconds):
-        monkeypatch.setattr(guard, "SECONDS_OF_SILENCE", seconds)
+        monkeypatch.setattr(protocol, "SECONDS_OF_SILENCE", seconds)
 
     set_seconds(30)
     return set_seconds
@@ -74,8 +69,8 @@ async def answer_of(reader):
     return int(head.split()[1]), json.loads(body)["name"]
 
 
-async def test_who_sends_all_before_reading_gets_the_413(http):
-    async with await application().listen(0, http=http) as server, connected(server) as streams:
+async def test_who_sends_all_before_reading_gets_the_413():
+    async with await application().listen(0) as server, connected(server) as streams:
         reader, writer = streams
         writer.write(HEAD)
         await send_on(writer)
@@ -84,8 +79,8 @@ async def test_who_sends_all_before_reading_gets_the_413(http):
         await until_connections(server, 0)
 
 
-async def test_who_reads_first_may_send_the_rest(http):
-    async with await application().listen(0, http=http) as server, connected(server) as streams:
+async def test_who_reads_first_may_send_the_rest():
+    async with await application().listen(0) as server, connected(server) as streams:
         reader, writer = streams
         writer.write(HEAD)
         async with asyncio.timeout(30):
@@ -93,8 +88,8 @@ async def test_who_reads_first_may_send_the_rest(http):
         await send_on(writer)
 
 
-async def test_a_head_that_is_too_large_is_told_so(http):
-    async with await application().listen(0, http=http) as server, connected(server) as streams:
+async def test_a_head_that_is_too_large_is_told_so():
+    async with await application().listen(0) as server, connected(server) as streams:
         reader, writer = streams
         writer.write(b"GET /x HTTP/1.1\r\nhost: a\r\nx: ")
         await send_on(writer, 10 * MAX_HEAD_BYTES)
@@ -112,9 +107,9 @@ def tls(tmp_path):
     return {"ssl_certfile": str(path)}, trusting
 
 
-async def test_over_tls(http, tls):
+async def test_over_tls(tls):
     async with (
-        await application().listen(0, http=http, **tls[0]) as server,
+        await application().listen(0, **tls[0]) as server,
         connected(server, ssl=tls[1]) as (reader, writer),
     ):
         writer.write(HEAD)
@@ -123,11 +118,11 @@ async def test_over_tls(http, tls):
             assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
 
 
-async def test_who_waits_for_the_end_over_tls_gets_it_soon(http, tls, silence):
+async def test_who_waits_for_the_end_over_tls_gets_it_soon(tls, silence):
     """TLS has no half-close, so the server sees no difference to a client that sends slowly."""
     silence(0.5)
     async with (
-        await application().listen(0, http=http, **tls[0]) as server,
+        await application().listen(0, **tls[0]) as server,
         connected(server, ssl=tls[1]) as (reader, writer),
     ):
         writer.write(HEAD + PIECE)
@@ -137,9 +132,9 @@ async def test_who_waits_for_the_end_over_tls_gets_it_soon(http, tls, silence):
 
 
 @pytest.mark.parametrize("seconds", [0.4, 300])
-async def test_nobody_is_waited_for_without_end(http, seconds, monkeypatch):
-    monkeypatch.setattr(guard, "SECONDS_FOR_THE_REST", 0.2)
-    options = {"http": http, "read_timeout": seconds, "write_timeout": seconds}
+async def test_nobody_is_waited_for_without_end(seconds, monkeypatch):
+    monkeypatch.setattr(protocol, "SECONDS_FOR_THE_REST", 0.2)
+    options = {"read_timeout": seconds, "write_timeout": seconds}
     async with await application().listen(0, **options) as server, connected(server) as streams:
         reader, writer = streams
         writer.write(HEAD)
@@ -150,17 +145,16 @@ async def test_nobody_is_waited_for_without_end(http, seconds, monkeypatch):
             await send_on(writer)
 
 
-async def test_who_expects_a_100_and_gets_a_413_is_not_waited_for(http):
-    async with await application().listen(0, http=http) as server, connected(server) as streams:
+async def test_who_expects_a_100_and_gets_a_413_is_not_waited_for():
+    async with await application().listen(0) as server, connected(server) as streams:
         reader, writer = streams
         writer.write(HEAD.replace(b"host: a\r\n", b"host: a\r\nexpect: 100-continue\r\n"))
         async with asyncio.timeout(5):
             assert await answer_of(reader) == (413, "PayloadTooLarge")
 
 
-async def test_who_has_stalled_is_not_waited_for(http):
-    options = {"http": http, **SHORT}
-    async with await application().listen(0, **options) as server, connected(server) as streams:
+async def test_who_has_stalled_is_not_waited_for():
+    async with await application().listen(0, **SHORT) as server, connected(server) as streams:
         reader, writer = streams
         writer.write(b"GET /x HTTP/1.1\r\n")
         assert await answer_of(reader) == (408, "Timeout")
@@ -168,9 +162,9 @@ async def test_who_has_stalled_is_not_waited_for(http):
             await until_connections(server, 0)
 
 
-async def test_what_follows_is_no_request(http):
+async def test_what_follows_is_no_request():
     """A body may look like one; its sender would choose what the next response is for."""
-    async with await application().listen(0, http=http) as server, connected(server) as streams:
+    async with await application().listen(0) as server, connected(server) as streams:
         reader, writer = streams
         writer.write(HEAD)
         await asyncio.sleep(0.05)
@@ -179,8 +173,8 @@ async def test_what_follows_is_no_request(http):
         assert await answer_of(reader) == (413, "PayloadTooLarge")
 
 
-async def test_the_end_of_the_server_does_not_wait_for_it(http):
-    server = await application().listen(0, http=http)
+async def test_the_end_of_the_server_does_not_wait_for_it():
+    server = await application().listen(0)
     async with connected(server) as (reader, writer):
         writer.write(HEAD)
         assert await answer_of(reader) == (413, "PayloadTooLarge")
@@ -188,11 +182,11 @@ async def test_the_end_of_the_server_does_not_wait_for_it(http):
             await server.close()
 
 
-async def test_a_client_that_is_gone_before_the_end_is_sent(http, monkeypatch):
+async def test_a_client_that_is_gone_before_the_end_is_sent(monkeypatch):
     def fail(_transport):
         raise OSError("the socket is not connected")
 
-    async with await application().listen(0, http=http) as server, connected(server) as streams:
+    async with await application().listen(0) as server, connected(server) as streams:
         reader, writer = streams
         monkeypatch.setattr(_SelectorSocketTransport, "write_eof", fail)
         writer.write(HEAD)
@@ -206,7 +200,7 @@ BOTH_LENGTHS = (
 )
 
 
-async def test_a_refused_request_does_not_hinder_the_end_of_the_server(http):
+async def test_a_refused_request_does_not_hinder_the_end_of_the_server():
     begun, may_end = asyncio.Event(), asyncio.Event()
 
     async def slow(req, res):
@@ -215,7 +209,7 @@ async def test_a_refused_request_does_not_hinder_the_end_of_the_server(http):
         res.send("slow")
 
     app = application().get("/slow", slow)
-    server = await app.listen(0, http=http)
+    server = await app.listen(0)
     async with connected(server) as (reader, writer), connected(server) as (other, asking):
         writer.write(BOTH_LENGTHS)
         assert await answer_of(reader) == (400, "BadRequest")
@@ -229,8 +223,8 @@ async def test_a_refused_request_does_not_hinder_the_end_of_the_server(http):
             await closing
 
 
-async def test_the_timer_of_idle_connections_does_not_end_it(http):
-    options = {"http": http, "timeout_keep_alive": 0.1}
+async def test_the_timer_of_idle_connections_does_not_end_it():
+    options = {"timeout_keep_alive": 0.1}
     async with await application().listen(0, **options) as server, connected(server) as streams:
         reader, writer = streams
         writer.write(HEAD)
@@ -256,10 +250,10 @@ async def test_an_error_behind_the_response_does_not_end_it(caplog):
     assert "behind the response" in caplog.text
 
 
-async def test_who_has_got_a_100_may_send_the_rest(http):
+async def test_who_has_got_a_100_may_send_the_rest():
     chunked = HEAD.replace(b"content-length: %d" % SIZE, b"transfer-encoding: chunked")
     expecting = chunked.replace(b"host: a\r\n", b"host: a\r\nexpect: 100-continue\r\n")
-    async with await application().listen(0, http=http) as server, connected(server) as streams:
+    async with await application().listen(0) as server, connected(server) as streams:
         reader, writer = streams
         writer.write(expecting)
         async with asyncio.timeout(30):

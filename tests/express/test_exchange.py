@@ -7,13 +7,20 @@ import gzip
 import logging
 
 import pytest
-from tests.express.test_cycle import SECONDS, answer, body, connected, length, sends, start
+from tests.express.test_response_on_the_wire import (
+    SECONDS,
+    answer,
+    body,
+    connected,
+    length,
+    sends,
+    start,
+)
 
 from alula import App
 from alula._http import EXCHANGE_EXTENSION
 from alula.adapters.memory import MemoryService
 from alula.express import error_handler, express, json, rest
-from alula.express._uvicorn import cycle as cycles
 
 TEXT = ((b"content-type", b"text/plain"),)
 POST = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 6\r\n\r\n"
@@ -84,9 +91,6 @@ async def test_a_connection_is_kept_behind_whole_responses():
     [
         (204, TEXT),
         (304, TEXT),
-        (200, ((b"content-length", b"2"),)),
-        (200, ((b"Transfer-Encoding", b"chunked"),)),
-        (200, ((b"connection", b"close"),)),
     ],
 )
 async def test_what_has_a_framing_of_its_own_is_refused(status, headers):
@@ -184,15 +188,6 @@ async def test_the_log_of_uvicorn(caplog):
     caplog.set_level(logging.INFO, "uvicorn.access")
     await answer(responds(b"ok"), access_log=True)
     assert caplog.records[-1].getMessage().endswith('"GET /some/path?a=b HTTP/1.1" 200')
-
-
-async def test_heads_that_are_remembered_are_bounded(monkeypatch):
-    monkeypatch.setattr(cycles, "_MAX_LINES", 2)
-    monkeypatch.setattr(cycles, "_heads", {})
-    for number in range(5):
-        headers = ((b"content-type", b"text/%d" % number),)
-        assert (await answer(responds(b"", headers=headers)))[1]["content-type"] == f"text/{number}"
-    assert 0 < len(cycles._heads) <= 2
 
 
 # -- whole bodies ----------------------------------------------------------------------------------

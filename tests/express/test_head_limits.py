@@ -28,9 +28,9 @@ def web():
     return express().use(json_parser(limit="10mb", strict=False)).use(echo)
 
 
-@pytest.fixture(params=["httptools", "h11"])
+@pytest.fixture
 async def server(web, request):
-    async with await web.listen(0, http=request.param) as server:
+    async with await web.listen(0) as server:
         yield server
 
 
@@ -145,7 +145,7 @@ async def test_a_request_has_one_length(server):
 
 
 async def test_empty_lines_before_a_request_are_nothing(web):
-    async with await web.listen(0, http="httptools") as server:
+    async with await web.listen(0) as server:
         (answer,) = await talk(server, b"\r\n", b"\r\n" + LINE, b"\r\n")
     assert answer.startswith(b"HTTP/1.1 200 OK")
 
@@ -187,7 +187,7 @@ async def test_longer_trailers_are_a_431_before_they_have_arrived(server, parts)
 
 
 async def test_empty_lines_behind_an_answer_are_bounded(web):
-    async with await web.listen(0, http="httptools") as server:
+    async with await web.listen(0) as server:
         answers = await talk(server, LINE + b"\r\n", *[b"\r\n" * 5000] * 20)
     assert answers[0].startswith(b"HTTP/1.1 200 OK")
     assert refused(answers, 431, "request-header-fields-too-large")
@@ -260,7 +260,7 @@ UPGRADES = [
 @pytest.mark.parametrize("body", [b"content-length: 30\r\n", b"transfer-encoding: chunked\r\n"])
 async def test_a_body_is_never_lost_to_an_upgrade_nor_read_as_the_next_request(web, upgrade, body):
     head = b"PUT /x HTTP/1.1\r\nhost: x\r\n" + upgrade + body + b"\r\n"
-    async with await web.listen(0, http="httptools") as server:
+    async with await web.listen(0) as server:
         answers = await talk(server, head, b"DELETE /y HTTP/1.1\r\nhost: x\r\n\r\n")
     assert len(answers) == 1
     assert answers[0].startswith(b"HTTP/1.1 400 ")
@@ -269,7 +269,7 @@ async def test_a_body_is_never_lost_to_an_upgrade_nor_read_as_the_next_request(w
 
 async def test_an_upgrade_without_a_body_is_served_without_it(web):
     upgrade = b"upgrade: h2c\r\nconnection: upgrade\r\ncontent-length: 0\r\n"
-    async with await web.listen(0, http="httptools") as server:
+    async with await web.listen(0) as server:
         (answer,) = await talk(server, LINE + upgrade + b"\r\n")
     assert answer.endswith(b'["GET",0]')
 

@@ -85,7 +85,7 @@ async def test_connections_of_nginx_outlive_silence(tmp_path):
         behind_nginx(tmp_path, server.port) as url,
         client_of(At(url)) as client,
     ):
-        connections = server._uvicorn_server.server_state.connections
+        connections = server._http_server.state.connections
         assert (await client.post("/notes", json={"a": 1})).status_code == 201
         before = set(connections)
         assert len(before) == 1

@@ -11,7 +11,7 @@ async def test_connections_send_each_part_at_once():
     found = []
 
     def note(req, res):
-        (connection,) = server._uvicorn_server.server_state.connections
+        (connection,) = server._http_server.state.connections
         accepted = connection.transport.get_extra_info("socket")
         found.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
         res.end()

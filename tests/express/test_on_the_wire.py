@@ -55,7 +55,7 @@ class Endless:
             self.closed.set()
 
 
-@pytest.fixture(params=["httptools", "h11"])
+@pytest.fixture
 async def served(request, tmp_path):
     """A server with everything in it, on either of the parsers that uvicorn has."""
     (tmp_path / "a.txt").write_text("0123456789")
@@ -74,7 +74,7 @@ async def served(request, tmp_path):
     app.use("/files", serve_static(tmp_path))
     app.use(not_found())
     app.use(error_handler(logger=False))
-    server = await app.listen(0, http=request.param)
+    server = await app.listen(0)
     yield app, server
     await server.close()
 

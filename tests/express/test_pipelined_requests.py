@@ -10,7 +10,7 @@ import pytest
 from tests.waiting import eventually
 
 from alula.express import express
-from alula.express._uvicorn.httptools_guard import _MAX_WAITING
+from alula.express._http1.protocol import _MAX_WAITING
 
 SECONDS = 30
 HOST = b"host: a\r\n"
@@ -61,7 +61,7 @@ async def served(**options):
 
 
 def connection_of(server):
-    (connection,) = server._uvicorn_server.server_state.connections
+    (connection,) = server._http_server.state.connections
     return connection
 
 
@@ -79,38 +79,36 @@ def bodies(answer):
 
 
 async def test_no_more_than_some_wait_and_the_connection_ends_behind_them():
-    async with served(http="httptools") as (app, server, reader, writer):
+    async with served() as (app, server, reader, writer):
         writer.write(SLOW + QUICK * 1000)
-        await eventually(lambda: server._uvicorn_server.server_state.connections)
+        await eventually(lambda: server._http_server.state.connections)
         connection = connection_of(server)
-        await eventually(lambda: len(connection.pipeline) == _MAX_WAITING)
+        await eventually(lambda: len(connection._waiting) == _MAX_WAITING)
         app.go.set()
         answer = bodies(await reader.read())
     assert answer == [(200, b'"slow"'), *[(200, b'"quick"')] * _MAX_WAITING]
 
 
-@pytest.mark.parametrize("http", ["httptools", "h11"])
-async def test_nothing_is_read_until_all_that_wait_have_run(http):
-    async with served(http=http) as (app, server, reader, writer):
+async def test_nothing_is_read_until_all_that_wait_have_run():
+    async with served() as (app, server, reader, writer):
         writer.write(SLOW + QUICK)
-        await eventually(lambda: server._uvicorn_server.server_state.connections)
+        await eventually(lambda: server._http_server.state.connections)
         connection = connection_of(server)
-        await eventually(lambda: connection.flow.read_paused)
+        await eventually(lambda: connection._reading_paused)
         app.go.set()
         assert (await reader.readuntil(b'"quick"')).count(b"HTTP/1.1 200") == 2
-        await eventually(lambda: not connection.flow.read_paused)
+        await eventually(lambda: not connection._reading_paused)
         writer.write(QUICK)
         await reader.readuntil(b'"quick"')
 
 
-@pytest.mark.parametrize("http", ["httptools", "h11"])
-async def test_who_leaves_ends_the_request_that_runs(http):
-    async with served(http=http) as (app, server, _, writer):
+async def test_who_leaves_ends_the_request_that_runs():
+    async with served() as (app, server, _, writer):
         writer.write(SLOW.replace(b"slow", b"until-gone") + QUICK * 2)
-        await eventually(lambda: server._uvicorn_server.server_state.connections)
+        await eventually(lambda: server._http_server.state.connections)
         writer.close()
         await eventually(lambda: app.ends == ["gone"])
-        await eventually(lambda: not server._uvicorn_server.server_state.connections)
+        await eventually(lambda: not server._http_server.state.connections)
 
 
 async def body_first(req, res):
@@ -121,27 +119,26 @@ async def body_first(req, res):
 
 
 async def test_who_leaves_while_others_wait_ends_none_that_does_not_look():
-    async with served(http="httptools") as (app, server, _, writer):
+    async with served() as (app, server, _, writer):
         app.get("/body-first", body_first)
         writer.write(SLOW.replace(b"slow", b"body-first") + QUICK * 2)
-        await eventually(lambda: server._uvicorn_server.server_state.connections)
+        await eventually(lambda: server._http_server.state.connections)
         writer.close()
-        await eventually(lambda: not server._uvicorn_server.server_state.connections)
+        await eventually(lambda: not server._http_server.state.connections)
         assert app.ends == []
         app.go.set()
         await eventually(lambda: app.ends == ["body first"])
 
 
 async def test_the_path_of_a_mount_comes_before_that_of_the_request():
-    async with served(http="httptools", root_path="/mount") as (_, _, reader, writer):
+    async with served(root_path="/mount") as (_, _, reader, writer):
         writer.write(QUICK)
         await reader.readuntil(b'"quick"')
 
 
-@pytest.mark.parametrize("http", ["httptools", "h11"])
 @pytest.mark.parametrize("pieces", [1, 2])
-async def test_an_error_behind_a_response_comes_after_it(http, pieces):
-    async with served(http=http) as (app, _, reader, writer):
+async def test_an_error_behind_a_response_comes_after_it(pieces):
+    async with served() as (app, _, reader, writer):
         first = SLOW.replace(b"slow", b"stream")
         if pieces == 1:
             writer.write(first + BROKEN)
@@ -158,36 +155,35 @@ async def test_an_error_behind_a_response_comes_after_it(http, pieces):
 
 
 async def test_what_is_no_request_behind_others_lets_them_end():
-    async with served(http="httptools") as (app, _, reader, writer):
+    async with served() as (app, _, reader, writer):
         writer.write(SLOW + QUICK + b"NO REQUEST\r\n\r\n")
         await asyncio.sleep(0.05)
         app.go.set()
         assert bodies(await reader.read()) == [(200, b'"slow"'), (200, b'"quick"')]
 
 
-@pytest.mark.parametrize("http", ["httptools", "h11"])
-async def test_the_end_of_the_server_breaks_off_the_response_that_runs(http):
-    options = {"http": http, "timeout_graceful_shutdown": 0.1}
+async def test_the_end_of_the_server_breaks_off_the_response_that_runs():
+    options = {"timeout_graceful_shutdown": 0.1}
     async with served(**options) as (_, server, reader, writer):
         writer.write(SLOW.replace(b"slow", b"stream"))
         begun = await reader.readuntil(b"begun,")
         writer.write(QUICK)
-        await eventually(lambda: connection_of(server).flow.read_paused)
+        await eventually(lambda: connection_of(server)._reading_paused)
         await server.close()
         assert (begun + await reader.read()).endswith(b"\r\n\r\nbegun,")
 
 
 async def test_an_upgrade_does_not_overtake_the_response_before_it():
-    async with served(http="httptools") as (app, server, reader, writer):
+    async with served() as (app, server, reader, writer):
         app.add_endpoint("/socket", app)
         writer.write(SLOW + HANDSHAKE)
-        await eventually(lambda: server._uvicorn_server.server_state.connections)
+        await eventually(lambda: server._http_server.state.connections)
         app.go.set()
         assert bodies(await reader.read()) == [(200, b'"slow"')]
 
 
 async def test_what_follows_an_upgrade_that_is_ignored_is_read():
-    async with served(http="httptools") as (_, _, reader, writer):
+    async with served() as (_, _, reader, writer):
         upgrade = QUICK.replace(HOST, HOST + b"upgrade: h2c\r\nconnection: upgrade\r\n")
         writer.write(upgrade * 3 + QUICK)
         answer = b""
@@ -197,14 +193,13 @@ async def test_what_follows_an_upgrade_that_is_ignored_is_read():
 
 @pytest.mark.parametrize("version", [b"2.0", b"0.9", b"1.2"])
 async def test_other_versions_of_http_are_refused(version):
-    async with served(http="httptools") as (_, _, reader, writer):
+    async with served() as (_, _, reader, writer):
         writer.write(QUICK.replace(b"1.1", version))
         assert bodies(await reader.read())[0][0] == 400
 
 
-@pytest.mark.parametrize("http", ["httptools"])
-async def test_a_client_of_http_1_0_gets_no_chunks_and_no_100(http):
-    async with served(http=http) as (app, _, reader, writer):
+async def test_a_client_of_http_1_0_gets_no_chunks_and_no_100():
+    async with served() as (app, _, reader, writer):
         app.get("/parts", lambda req, res: res.send(parts()))
 
         async def parts():
@@ -218,11 +213,10 @@ async def test_a_client_of_http_1_0_gets_no_chunks_and_no_100(http):
     assert body == b"one,two"
 
 
-@pytest.mark.parametrize("http", ["httptools", "h11"])
 @pytest.mark.parametrize("path", [b"/result", b"/with-header", b"/missing"])
-async def test_a_response_to_who_waits_for_a_100_closes_the_connection(path, http):
+async def test_a_response_to_who_waits_for_a_100_closes_the_connection(path):
     """It may keep its body then, and the next request would be taken for that."""
-    async with served(http=http) as (app, _, reader, writer):
+    async with served() as (app, _, reader, writer):
         app.get("/result", lambda req, res: res.send_result("at once"))
         app.get("/with-header", lambda req, res: res.set("x-a", "b").json("by messages of ASGI"))
         writer.write(
@@ -238,6 +232,6 @@ async def test_a_response_to_who_waits_for_a_100_closes_the_connection(path, htt
 
 async def test_a_head_that_stalls_on_a_kept_connection_gets_a_408():
     limits = {"read_timeout": 0.4, "timeout_keep_alive": 5}
-    async with served(http="httptools", **limits) as (_, _, reader, writer):
+    async with served(**limits) as (_, _, reader, writer):
         writer.write(QUICK + QUICK[:10])
         assert [status for status, _ in bodies(await reader.read())] == [200, 408]

@@ -25,9 +25,9 @@ from tests.waiting import eventually
 from alula import App
 from alula._sockets import url_of
 from alula.express import error_handler, express, json, rest
+from alula.express._http1.server import HTTPServer, http_server
 from alula.express._lifespan import StartupGate
 from alula.express._server import start_server
-from alula.express._uvicorn.server import uvicorn_server
 
 OPTIONS = {}  # of all servers of a test
 
@@ -234,7 +234,7 @@ async def test_a_server_that_cannot_start_leaves_nothing_open(app, monkeypatch):
     async def startup(self, sockets=None):
         raise OSError("no more of it")
 
-    monkeypatch.setattr(uvicorn.Server, "startup", startup)
+    monkeypatch.setattr(HTTPServer, "startup", startup)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(OSError, match="no more of it"):
@@ -371,7 +371,7 @@ def few_descriptors():
 
 
 async def test_running_out_of_file_descriptors_is_logged(app, monkeypatch, told):
-    monkeypatch.setattr("alula.express._uvicorn.server._TICK_SECONDS", 0.02)
+    monkeypatch.setattr("alula.express._http1.server._TICK_SECONDS", 0.02)
     async with await app.listen(0):
         with few_descriptors() as leave:
             leave(0)
@@ -381,7 +381,7 @@ async def test_running_out_of_file_descriptors_is_logged(app, monkeypatch, told)
 
 def test_it_is_logged_once(app, told):
     """Without a running loop: other servers in this process would log it as well."""
-    server = uvicorn_server(app, {})
+    server = http_server(app, {})
     with few_descriptors() as leave:
         for count in (0, 1, 0, 2, 0):  # a process at its limit has one now and then
             leave(count)
@@ -399,7 +399,7 @@ def test_it_is_logged_once(app, told):
 async def test_the_end_of_the_time_leaves_what_is_no_request_alone(app, slow):
     """A WebSocket is a connection, too, and knows nothing of responses."""
     server = await app.listen(0, timeout_graceful_shutdown=0.1)
-    server._uvicorn_server.server_state.connections.add(socket_like := Foreign())
+    server._http_server.state.connections.add(socket_like := Foreign())
     await asyncio.wait_for(server.close(), 30)
     assert socket_like.log == ["shutdown", "abort"]
 
@@ -521,7 +521,7 @@ async def test_requests_that_take_too_long_are_cancelled_before_the_teardown(app
     assert answer.status_code == 503
     assert answer.json()["message"] == "The server is stopping, and the request took too long"
     assert answer.headers["connection"] == "close"
-    assert "timeout graceful shutdown exceeded" in caplog.text
+    assert "1 requests took too long" in caplog.text
     assert [record for record in caplog.records if record.exc_info] == []
 
 
@@ -794,7 +794,7 @@ async def test_a_certificate_that_is_not_there_is_an_error(app):
 
 
 async def test_https_set_up_separately(app, slow, certificate, trust):
-    config = uvicorn.Config(app, ssl_certfile=certificate, lifespan="off", log_config=None)
+    config = uvicorn.Config(app, ssl_certfile=certificate, lifespan="off", ws="none", log_config=None)
     own = uvicorn.Server(config)
     sock = socket.create_server(("127.0.0.1", 0))
     async with running(own.serve([sock])) as serving:
@@ -811,7 +811,7 @@ async def test_https_set_up_separately(app, slow, certificate, trust):
 
 
 async def test_uvicorn_itself_sets_up_and_tears_down_by_the_lifespan(app, slow):
-    own = uvicorn.Server(uvicorn.Config(app, lifespan="on", log_config=None))
+    own = uvicorn.Server(uvicorn.Config(app, lifespan="on", ws="none", log_config=None))
     sock = socket.create_server(("127.0.0.1", 0))
     async with running(own.serve([sock])) as serving:
         await eventually(lambda: own.started)
@@ -829,7 +829,7 @@ async def test_uvicorn_does_not_start_where_the_set_up_fails_and_logs_why(slow, 
         raise RuntimeError("no database")
 
     slow.setup = fail
-    own = uvicorn.Server(uvicorn.Config(application(slow), lifespan="on", log_config=None))
+    own = uvicorn.Server(uvicorn.Config(application(slow), lifespan="on", ws="none", log_config=None))
     with pytest.raises(SystemExit):
         await own.serve()
     assert "RuntimeError: no database" in caplog.text

@@ -9,12 +9,12 @@ import ssl
 
 import pytest
 import trustme
-import uvicorn
 from tests.waiting import settle
 
 from alula import App
 from alula._sockets import listen_on_path, listen_on_port
 from alula.express import express, health, rest
+from alula.express._http1.server import HTTPServer
 
 REQUEST = b"GET /slow/%s HTTP/1.1\r\nHost: here\r\n\r\n"
 SECONDS = 20
@@ -150,7 +150,7 @@ async def test_a_server_that_does_not_start_tears_the_application_down(
     async def startup(self, sockets=None):
         raise OSError("no more of it")
 
-    monkeypatch.setattr(uvicorn.Server, "startup", startup)
+    monkeypatch.setattr(HTTPServer, "startup", startup)
     with pytest.raises(OSError, match="no more of it"):
         await app.serve(sock)
     assert slow.log == ["setup", "teardown"]

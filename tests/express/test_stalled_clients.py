@@ -61,20 +61,15 @@ async def parts_without_end():
         yield b"x" * 100_000
 
 
-@pytest.fixture(params=["httptools", "h11"])
-def http(request):
-    return request.param
-
-
 @pytest.fixture
-async def server(http):
-    async with await application().listen(0, http=http, **LIMITS) as server:
+async def server():
+    async with await application().listen(0, **LIMITS) as server:
         yield server
 
 
 @pytest.fixture
-async def patient_server(http):
-    async with await application().listen(0, http=http, **PATIENT) as server:
+async def patient_server():
+    async with await application().listen(0, **PATIENT) as server:
         yield server
 
 
@@ -128,10 +123,8 @@ async def test_a_head_that_trickles_in_has_an_end(server):
         assert (await answer).startswith(b"HTTP/1.1 408 ")
 
 
-@pytest.mark.parametrize("http", ["httptools", "h11"])
-async def test_the_head_of_a_further_request_has_an_end_too(http):
-    """With h11, which shows no part of a head, that of idle connections may come first."""
-    options = {**LIMITS, "http": http, "timeout_keep_alive": 1}
+async def test_the_head_of_a_further_request_has_an_end_too():
+    options = {**LIMITS, "timeout_keep_alive": 1}
     async with await application().listen(0, **options) as server, connected(server) as streams:
         reader, writer = streams
         writer.write(GET + GET[:20])
@@ -231,7 +224,7 @@ async def test_a_response_that_nobody_reads_is_dropped_with_its_connection(serve
     await until_gone(server, path, count=3)
 
 
-async def test_a_response_over_tls_that_nobody_reads(http, tmp_path):
+async def test_a_response_over_tls_that_nobody_reads(tmp_path):
     """What TLS has encrypted waits below the transport that the server sees."""
     authority = trustme.CA()
     path = tmp_path / "here.pem"
@@ -239,8 +232,7 @@ async def test_a_response_over_tls_that_nobody_reads(http, tmp_path):
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
     app = application()
-    options = {"http": http, **LIMITS}
-    async with await app.listen(0, ssl_certfile=str(path), **options) as server:
+    async with await app.listen(0, ssl_certfile=str(path), **LIMITS) as server:
         reader, writer = await asyncio.open_connection(
             server.host, server.port, ssl=trusting, limit=1
         )
@@ -277,18 +269,6 @@ async def test_a_stream_that_never_waits_for_its_client_goes_on(patient_server):
         assert await reader.read(100_000)
         await asyncio.sleep(TIMEOUT / 50)
     writer.close()
-
-
-async def test_a_connection_that_became_a_websocket_is_left_alone(patient_server):
-    server = patient_server
-    async with connected(server) as (_, writer):
-        writer.write(GET[:10])
-        await until_connections(server, 1)
-        (connection,) = server._uvicorn_server.server_state.connections
-        server._uvicorn_server.server_state.connections.clear()
-        connection._next_check.cancel()
-        connection._check_progress()
-        assert connection._next_check.cancelled()
 
 
 @pytest.mark.parametrize("name", ["read_timeout", "write_timeout", "min_rate"])

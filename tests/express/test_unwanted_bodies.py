@@ -202,6 +202,6 @@ async def test_over_a_socket_the_answer_does_not_wait_for_the_body():
             b"content-length: 1000000\r\n\r\n" + b"a" * 60_000
         )
         assert (await reader.readline()).startswith(b"HTTP/1.1 404 ")
-        (connection,) = server._uvicorn_server.server_state.connections
-        assert len(connection.cycle.body) == 0
+        (connection,) = server._http_server.state.connections
+        assert len(connection._exchange.body) == 0
         writer.close()

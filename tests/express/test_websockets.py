@@ -12,8 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from alula._wire import MESSAGES_EXTENSION
 from alula.express import express
-from alula.express._uvicorn import server as uvicorn_server
-from alula.express._uvicorn import websockets as protocol
+from alula.express._http1 import websocket as protocol
 
 
 async def echo(scope, receive, send):
@@ -480,32 +479,23 @@ async def test_a_head_with_too_many_headers_gets_a_response():
         await client.close()
 
 
-def test_other_protocols_stay(monkeypatch):
-    assert uvicorn_server.guarded_websockets(str) is str
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert uvicorn_server.guarded_websockets(None) is None
+async def test_several_tasks_may_wait_for_messages():
+    got, done = [], asyncio.Event()
 
-
-async def test_messages_reach_those_who_wait_in_their_order():
-    messages = protocol._Messages(asyncio.get_running_loop())
-    got = []
-
-    async def receive():
-        if not messages.is_set():
-            await messages.wait()
-        got.append(messages.get_nowait())
-
-    cancelled, first, second = (asyncio.create_task(receive()) for _ in range(3))
-    await asyncio.sleep(0)
-    cancelled.cancel()
-    messages.put_nowait(1)  # wakes both others; one goes on to wait
-    await first
-    assert (got, messages.qsize(), second.done()) == ([1], 0, False)
-    for number in (2, 3, 4, 5):
-        messages.put_nowait(number)
-    assert messages.qsize() == 4
-    await asyncio.wait({cancelled, second})
-    assert cancelled.cancelled()
-    for _ in range(3):
+    async def app(scope, receive, send):
         await receive()
-    assert (got, messages.qsize(), messages.is_set()) == ([1, 2, 3, 4, 5], 0, False)
+        await send({"type": "websocket.accept"})
+        cancelled, first, second = (asyncio.create_task(receive()) for _ in range(3))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await send({"type": "websocket.send", "text": "go"})
+        got.extend([(await first)["text"], (await second)["text"], cancelled.cancelled()])
+        done.set()
+
+    async with served(app) as url, connect(url) as client:
+        await client.recv()
+        await client.send("one")
+        await asyncio.sleep(0.02)
+        await client.send("two")
+        await asyncio.wait_for(done.wait(), 30)
+    assert got == ["one", "two", True]

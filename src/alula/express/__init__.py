@@ -29,13 +29,13 @@ from alula.express._server import Server
 from alula.express._web_application import WebApplication
 
 if TYPE_CHECKING:
+    from alula.express._http1 import HTTPProtocol
     from alula.express._middleware.access_log import access_log
     from alula.express._middleware.compression import compression
     from alula.express._middleware.cors import cors
     from alula.express._middleware.health import health
     from alula.express._middleware.request_id import request_id
     from alula.express._middleware.serve_static import serve_static
-    from alula.express._uvicorn import HTTPProtocol
 
 __all__ = [
     "ExpressApplication",
@@ -66,7 +66,7 @@ if not TYPE_CHECKING:  # otherwise, checkers would accept every name
     __getattr__, __dir__ = late_names(
         globals(),
         {
-            "HTTPProtocol": "_uvicorn",
+            "HTTPProtocol": "_http1",
             "access_log": "_middleware.access_log",
             "compression": "_middleware.compression",
             "cors": "_middleware.cors",

@@ -2,7 +2,7 @@
 
 A slow head, a slow body and a response that the client does not read are bounded here
 (`ConnectionLimits`). On any server, the web application checks the number of headers. The rest is
-checked by `alula.express._uvicorn`, on the servers of `listen` and `alula serve`.
+checked by `alula.express._http1`, on the servers of `listen` and `alula serve`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from alula._events import loop_is_running
 from alula._sockets import ListenError, listen_on_port, url_of
 
 if TYPE_CHECKING:
-    from alula.express._uvicorn import UvicornServer
+    from alula.express._http1 import HTTPServer
 
 __all__ = ["Server", "freeze_heap", "prepare_server", "run_until_signal", "start_server"]
 
@@ -30,13 +30,13 @@ class Server:
         url: What to open.
     """
 
-    def __init__(self, uvicorn_server: UvicornServer, sock: socket.socket) -> None:
+    def __init__(self, http_server: HTTPServer, sock: socket.socket) -> None:
         name: tuple[Any, ...] | str = sock.getsockname()
         self.host: str
         self.port: int
         self.host, self.port = name[:2] if isinstance(name, tuple) else (name, 0)
-        self.url = url_of("https" if uvicorn_server.is_ssl else "http", name)
-        self._uvicorn_server = uvicorn_server
+        self.url = url_of("https" if http_server.is_ssl else "http", name)
+        self._http_server = http_server
         self._sock = sock
         self._at_end: list[Callable[[], Awaitable[object]]] = []
         self._at_stop: list[Callable[[], object]] = []
@@ -62,11 +62,11 @@ class Server:
         Raises:
             Exception: What keeps the server from starting.
         """
-        await self._uvicorn_server.startup([self._sock])
+        await self._http_server.startup([self._sock])
 
         async def run() -> None:
             try:
-                await self._uvicorn_server.run_until_stopped(self._sock)
+                await self._http_server.run_until_stopped(self._sock)
             finally:
                 for function in self._at_end:
                     await function()
@@ -88,7 +88,7 @@ class Server:
         Returns:
             What `wait_closed` returns, so that ``await server.close()`` does both.
         """
-        self._uvicorn_server.stop()
+        self._http_server.stop()
         for function in self._at_stop:
             function()
         return self.wait_closed()
@@ -122,16 +122,16 @@ async def start_server(app: ASGIApp, port: int, host: str, **options: Any) -> Se
         app: The application.
         port: TCP port, 0 for any that is free.
         host: Address to listen on.
-        options: Those of `uvicorn_server`.
+        options: Those of `http_server`.
 
     Raises:
         OSError: The server cannot listen on the port; the message says which.
         ValueError: ``port`` is not a port, or a limit not a positive number.
         TypeError: An option does not exist, or ``http`` is a class that cannot be guarded.
     """
-    uvicorn_server = _make_uvicorn_server(app, options)
+    http_server = _make_http_server(app, options)
     sock = listen_on_port(host, port)
-    server = Server(uvicorn_server, sock)
+    server = Server(http_server, sock)
     try:
         return await server.start()
     except BaseException:
@@ -154,16 +154,16 @@ def prepare_server(
     Raises:
         TypeError: An option does not exist.
     """
-    return Server(_make_uvicorn_server(app, options, late_request_seconds), sock)
+    return Server(_make_http_server(app, options, late_request_seconds), sock)
 
 
-def _make_uvicorn_server(
+def _make_http_server(
     app: ASGIApp, options: dict[str, Any], late_request_seconds: float = 0
-) -> UvicornServer:
+) -> HTTPServer:
     # Tests, commands and other servers do not need uvicorn, and it takes 15 % of an import.
-    from alula.express._uvicorn import uvicorn_server  # noqa: PLC0415  # when a server starts
+    from alula.express._http1 import http_server  # noqa: PLC0415  # when a server starts
 
-    return uvicorn_server(app, options, late_request_seconds)
+    return http_server(app, options, late_request_seconds)
 
 
 def freeze_heap() -> None:
@@ -213,7 +213,7 @@ def run_until_signal(listen: Callable[[], Coroutine[Any, Any, Server]]) -> None:
 
     if loop_is_running():
         raise RuntimeError("run() is for scripts; in a running loop write `await app.listen(port)`")
-    from alula.express._uvicorn import fastest_loop  # noqa: PLC0415  # as in `_make_uvicorn_server`
+    from alula.express._http1 import fastest_loop  # noqa: PLC0415  # as in `_make_http_server`
 
     try:
         with asyncio.Runner(loop_factory=fastest_loop()) as runner:

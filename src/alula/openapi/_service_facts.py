@@ -114,32 +114,50 @@ class ServiceFacts(NamedTuple):
         return self.adapter is None or method in self.adapter.options.multi
 
 
-def facts_of(handle: ServiceHandle) -> ServiceFacts:
-    """Return what is known of a service now, with the hooks that are registered so far."""
-    query: dict[str, Any] = {}
-    data: dict[str, Any] = {}
-    secured: set[str] = set()
-    demanding: set[str] = set()  # those that no call passes without credentials
-    protected: set[str] = set()
+class _FromHooks(NamedTuple):
+    """What the hooks of a service say about its methods; see `ServiceFacts`.
+
+    Attributes:
+        protected: The properties that hooks remove from results.
+    """
+
+    query: dict[str, Any]
+    data: dict[str, Any]
+    secured: set[str]
+    optional: set[str]
+    protected: set[str]
+
+
+def _read_hooks(handle: ServiceHandle) -> _FromHooks:
+    facts = _FromHooks({}, {}, set(), set(), set())
     for method in handle.methods:
+        sign_ins: list[bool] = []
         for metadata in _metadata(handle, method):
             if "strategies" in metadata:
-                secured.add(method)
-                if not metadata.get("is_optional", False):
-                    demanding.add(method)
-            protected.update(metadata.get("protects", ()))
+                sign_ins.append(metadata.get("is_optional", False))
+            facts.protected.update(metadata.get("protects", ()))
             if "query" in metadata:
-                query[method] = _schema_of(metadata["query"])
+                facts.query[method] = _schema_of(metadata["query"])
             validator = metadata["data"](method) if "data" in metadata else None
             if validator is not None:
-                data[method] = _schema_of(validator)
+                facts.data[method] = _schema_of(validator)
+        if sign_ins:
+            facts.secured.add(method)
+            if all(sign_ins):
+                facts.optional.add(method)
         # Schemas check data behind the around hooks, and before the before hooks.
         around = _metadata(handle, method, ("around",))
         made = {name for metadata in around for name in metadata.get("sets", ())}
-        if made and "required" in data.get(method, ()):
-            schema = dict(data[method])
+        if made and "required" in facts.data.get(method, ()):
+            schema = dict(facts.data[method])
             required = [name for name in schema.pop("required") if name not in made]
-            data[method] = {**schema, "required": required} if required else schema
+            facts.data[method] = {**schema, "required": required} if required else schema
+    return facts
+
+
+def facts_of(handle: ServiceHandle) -> ServiceFacts:
+    """Return what is known of a service now, with the hooks that are registered so far."""
+    query, data, secured, optional, protected = _read_hooks(handle)
     innermost = owning_handle(handle)
     service = keeper = innermost.service
     record, form = handle.record_schema, None
@@ -169,14 +187,13 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
         data.setdefault("create", credentials)
         # No hook says so: the service itself refuses a sign-out without credentials.
         secured.add("remove")
-        demanding.add("remove")
     return ServiceFacts(
         handle,
         adapter,
         query,
         data,
         frozenset(secured),
-        frozenset(secured - demanding),
+        frozenset(optional),
         record,
         signs_in,
         entity,

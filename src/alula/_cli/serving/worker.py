@@ -41,8 +41,8 @@ from alula.express import (
     express,
     request_id,
 )
+from alula.express._http1 import fastest_loop
 from alula.express._server import freeze_heap
-from alula.express._uvicorn import fastest_loop
 from alula.logs import configure_logging
 from alula.types import EVENT_OF_METHOD
 from alula.watchdog import LoopWatchdog

@@ -1,9 +1,8 @@
 """One request and its response over HTTP/1: the two functions that an ASGI application gets.
 
-It takes the place of uvicorn's own cycle, at a third of its processor time (`make bench
-only=rest`). The head of a response is checked once as a whole, and written with the first part of
-its body. ASGI asks for the second: "the server must not start sending before it has received at
-least one body event".
+The head of a response is checked as a whole, and written together with the first part of the body.
+ASGI asks for the second: "the server must not start sending before it has received at least one
+body event".
 """
 
 from __future__ import annotations
@@ -12,62 +11,111 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias
+from typing import Final, Protocol
 
 from starlette.types import ASGIApp, Message, Scope
 
 from alula._http import EXCHANGE_EXTENSION
 from alula.express._headers import LINE_BEGINNINGS, check_value, line_beginning
-from alula.express._uvicorn.guard import SERVED
 
-__all__ = ["Cycle"]
+__all__ = ["Exchange", "ExchangeConnection", "status_line"]
 
 _MAX_COPIED_BYTES: Final = 64 * 1024  # longer parts of a body are written without a copy
 _STATUS_LINES: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
-_OF_FRAMING: Final = frozenset({b"content-length: ", b"transfer-encoding: ", b"connection: "})
-_OF_FEW_VALUES: Final = frozenset({b"content-type: ", b"vary: ", b"date: "})
-_MAX_LINES: Final = 100
 _WITHOUT_BODY: Final = frozenset({204, 304})
 _ERROR: Final = b"Internal Server Error"
 _PLAIN_TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
 
-_Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
+_NO_SCOPE: Final[Scope] = {}
+"""The scope of an exchange that has ended. Its connection may stay idle for a minute, and the scope
+would take 2 KiB of memory meanwhile."""
 
-_lines: dict[tuple[bytes, bytes], bytes] = {}
-"""Names and values of headers that most responses share, and that are no secrets, to lines."""
-
-_heads: dict[tuple[int, int, _Headers], tuple[bytes, _Headers]] = {}
-"""The id of a server's own headers, status and headers of a whole response to the beginning of its
-head. The server's headers are kept, so that no others have their id; uvicorn makes new ones each
-second."""
+_SILENT: Final = logging.Logger("alula.silent")
+_SILENT.disabled = True
 
 
-class Cycle:
+def status_line(status: int) -> bytes:
+    """Return the first line of a response, with its line break."""
+    return _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
+
+
+class ExchangeConnection(Protocol):
+    """What an exchange needs of its connection.
+
+    Attributes:
+        transport: Takes the bytes of the response.
+        tasks: All tasks of the server that run the application.
+        logger: Gets the errors of the application.
+        access_log: Whether `log_response` is wanted.
+        written: The bytes of all responses so far.
+    """
+
+    transport: asyncio.Transport
+    tasks: set[asyncio.Task[None]]
+    logger: logging.Logger
+    access_log: bool
+    written: int
+
+    @property
+    def default_headers(self) -> Sequence[tuple[bytes, bytes]]:
+        """The headers that the server adds to each response, such as the date."""
+        ...
+
+    @property
+    def write_paused(self) -> bool:
+        """Whether the client does not read what was written."""
+        ...
+
+    @property
+    def lingers(self) -> bool:
+        """Whether the connection ends, and what the client still sends is dropped."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait until the client reads again, or has gone."""
+
+    def resume_reading(self) -> None:
+        """Read on, if that was paused."""
+
+    def log_response(self, scope: Scope, status: int) -> None:
+        """Write a line into the access log of uvicorn."""
+
+    def on_response_complete(self, exchange: Exchange) -> None:
+        """Go on: the response is written."""
+
+
+class Exchange:
     """A request, and its response.
 
-    uvicorn's protocol sets the attributes of the request, and reads those of the response. What
-    makes news sets ``has_news``, and ``event`` if there is one.
+    The protocol adds what arrives of the body, and calls `notify`. It reads what became of the
+    response.
 
     Args:
-        connection: The protocol of the connection.
+        connection: The connection.
         scope: The ASGI scope.
-        keep_alive: Whether the connection stays open behind the response.
+        keep_alive: Whether the connection stays open after the response.
+
+    Attributes:
+        body: What has arrived of the body and was not received by the application yet.
+        more_body: Whether more of the body is to come.
+        disconnected: Whether the client has gone.
+        task: The task that runs the application.
     """
 
     __slots__ = (
         "_chunked",
         "_connection",
+        "_event",
+        "_has_news",
         "_head",
+        "_is_silent",
         "_left",
         "_was_received",
         "body",
         "disconnected",
-        "event",
-        "has_news",
         "keep_alive",
-        "logger",
         "more_body",
         "response_complete",
         "response_started",
@@ -75,39 +123,55 @@ class Cycle:
         "task",
     )
 
-    _connection: Any
-    task: asyncio.Task[None] | None  # the protocol sets it
-    logger: logging.Logger  # another one than that of the connection, where it is set
+    task: asyncio.Task[None] | None
     _chunked: bool
     _left: int | None  # bytes of the body that are to come; None until the connection ends
 
-    def __init__(self, connection: Any, scope: Scope, keep_alive: bool) -> None:
-        self._connection = connection
+    def __init__(self, connection: ExchangeConnection, scope: Scope, *, keep_alive: bool) -> None:
+        self._connection: ExchangeConnection | None = connection
         self.scope = scope
         scope["extensions"] = {EXCHANGE_EXTENSION: self}
         self.keep_alive = keep_alive
         self.disconnected = False
-        # What has arrived, and the application has not received.
         self.body: bytes | bytearray = b""
         self.more_body = True
         self.response_started = self.response_complete = False
-        self.has_news = self._was_received = False  # for the next `receive`; ever
-        self.event: asyncio.Event | None = None
+        self._was_received = self._is_silent = False
+        # Whether there is something new for `receive`, and what a waiting `receive` waits for.
+        self._has_news = False
+        self._event: asyncio.Event | None = None
         self._head: list[bytes] | None = None  # waits for the first part of the body
 
-    @property
-    def message_event(self) -> asyncio.Event:
-        """What uvicorn sets when something has arrived, or the connection is gone."""
-        if self.event is None:  # few applications wait for anything
-            self.event = asyncio.Event()
-            if self.has_news:
-                self.event.set()
-        return self.event
+    def notify(self) -> None:
+        """Wake the application if it waits in `receive`."""
+        self._has_news = True
+        if self._event is not None:
+            self._event.set()
+
+    def add_body(self, part: bytes) -> int:
+        """Add a part of the body, and return how many bytes wait for the application."""
+        if not self.body:  # most bodies arrive as one part, which is not copied
+            self.body = part
+        else:
+            if type(self.body) is bytes:
+                self.body = bytearray(self.body)
+            self.body += part
+        self.notify()
+        return len(self.body)
+
+    def disconnect(self) -> None:
+        """Tell the application that the client has gone."""
+        self.disconnected = True
+        self.notify()
+
+    def silence(self) -> None:
+        """Do not log how the application ends: it is about to be cancelled."""
+        self._is_silent = True
 
     # -- the application -----------------------------------------------------------------------
 
     async def run(self, app: ASGIApp) -> None:
-        """Run the application; without a complete response, the connection is closed."""
+        """Run the application. If the response is not complete then, close the connection."""
         try:
             await app(self.scope, self.receive, self.send)
         except BaseException as error:  # noqa: BLE001  # a cancellation too: it has to respond
@@ -117,23 +181,26 @@ class Cycle:
                 missing = "completing" if self.response_started else "starting"
                 self._fail(f"ASGI callable returned without {missing} response.")
         finally:
-            self._connection.tasks.discard(self.task)
-            # Memory should not wait for the gc: all of them have this object. And the connection
-            # may stay idle for a minute, when the scope would take 2 KiB.
+            if self._connection is not None:
+                self._connection.tasks.discard(self.task)
+            # References in a circle would keep the memory until the next garbage collection.
             self._connection = self.task = None
-            self.scope = SERVED
+            self.scope = _NO_SCOPE
 
     def _fail(self, message: str, error: BaseException | None = None) -> None:
         connection = self._connection
-        getattr(self, "logger", connection.logger).error(message, exc_info=error)
+        if connection is None:
+            return
+        logger = _SILENT if self._is_silent else connection.logger
+        logger.error(message, exc_info=error)
         if self.disconnected:
             return
         if not self.response_complete and (self._head is not None or not self.response_started):
             self.keep_alive = False
             self.response_started = True
             length = (b"content-length", b"%d" % len(_ERROR))
-            self._head = self._head_of(500, (_PLAIN_TEXT, length))
-            self._write_part(_ERROR, more=False)
+            self._head = self._head_of(connection, 500, (_PLAIN_TEXT, length))
+            self._write_part(connection, _ERROR, more=False)
         elif not connection.lingers:
             connection.transport.close()
 
@@ -150,12 +217,13 @@ class Cycle:
         if connection is not None and not self.disconnected and not self.response_complete:
             if waits and not connection.transport.is_closing():
                 connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            connection.flow.resume_reading()
-            if not self.has_news:
-                await self.message_event.wait()
-            self.has_news = False
-            if self.event is not None:
-                self.event.clear()
+            connection.resume_reading()
+            if not self._has_news:
+                if self._event is None:  # few applications wait for anything
+                    self._event = asyncio.Event()
+                self._event.clear()
+                await self._event.wait()
+            self._has_news = False
         if self.disconnected or self.response_complete:
             return {"type": "http.disconnect"}
         body, self.body = bytes(self.body), b""
@@ -173,8 +241,8 @@ class Cycle:
             raise RuntimeError(
                 f"Unexpected ASGI message '{kind}' sent, after response already completed."
             )
-        if connection is not None and connection.flow.write_paused:
-            await connection.flow.drain()
+        if connection is not None and connection.write_paused:
+            await connection.drain()
         if self.disconnected or connection is None:
             return
         if not self.response_started:
@@ -184,42 +252,36 @@ class Cycle:
                 )
             if self._waits_for_100():
                 self.keep_alive = False
-            self._head = self._head_of(message["status"], message.get("headers", ()))
+            status, headers = message["status"], message.get("headers", ())
+            self._head = self._head_of(connection, status, headers)
             self.response_started = True
         elif kind == "http.response.body":
-            self._write_part(message.get("body", b""), more=message.get("more_body", False))
+            body, more = message.get("body", b""), message.get("more_body", False)
+            self._write_part(connection, body, more=more)
         else:
             raise RuntimeError(f"Expected ASGI message 'http.response.body', but got '{kind}'.")
 
-    def respond(self, status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes) -> bool:
+    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
         """Send a whole response, as `ExchangeExtension` says.
 
         Raises:
             RuntimeError: A header cannot be sent.
         """
         connection = self._connection
-        if connection is None or self.response_started or self.disconnected:
+        if (
+            connection is None
+            or self.response_started
+            or self.disconnected
+            or connection.write_paused
+            or status in _WITHOUT_BODY  # such a response has no length either
+        ):
             return False
-        own = connection.server_state.default_headers
-        beginning, _ = _heads.get((id(own), status, headers)) or _know_head(own, status, headers)
-        if not beginning or connection.flow.write_paused:
-            return False
-        self.response_started = True
-        if self.more_body and self._waits_for_100():
+        if self._waits_for_100():
             self.keep_alive = False
-        if connection.access_log:
-            connection.log_response(self.scope, status)
-        end = b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n"
-        length = len(body)
-        if self.scope["method"] == "HEAD":
-            body = b""
-        if length > _MAX_COPIED_BYTES:
-            self._write(connection, b"%b%d%b" % (beginning, length, end), body)
-        else:
-            whole = b"%b%d%b%b" % (beginning, length, end, body)
-            connection.written += len(whole)
-            connection.transport.write(whole)
-        self._complete(connection)
+        length = (b"content-length", b"%d" % len(body))
+        self._head = self._head_of(connection, status, (*headers, length))
+        self.response_started = True
+        self._write_part(connection, body, more=False)
         return True
 
     # -- the response --------------------------------------------------------------------------
@@ -227,7 +289,8 @@ class Cycle:
     def _waits_for_100(self) -> bool:
         """Tell whether the client waits for a 100 before it sends its body.
 
-        It may keep the body if it gets a response instead. The next request would be taken for it.
+        If it gets a response instead, it may keep the body or send it: nobody knows whether what
+        comes next is the body or the next request, so the connection has to end.
         """
         # RFC 9110, 10.1.1: the expectation of a client of HTTP/1.0 is ignored.
         return (
@@ -240,19 +303,15 @@ class Cycle:
             )
         )
 
-    def _head_of(  # noqa: C901, PLR0912  # one loop: a call for each header would cost as much
-        self, status: int, headers: Sequence[tuple[bytes, bytes]]
+    def _head_of(
+        self, connection: ExchangeConnection, status: int, headers: Sequence[tuple[bytes, bytes]]
     ) -> list[bytes]:
-        connection = self._connection
-        if not 200 <= status <= 999:  # what is below is no response to a request
+        if not 200 <= status <= 999:  # a lower one does not end a request
             raise RuntimeError(f"The status {status} cannot be sent; it must be 200 to 999.")
-        head = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
+        head = [status_line(status)]
         values: list[bytes] = []
         closes, length = False, None
-        for name, value in (*connection.server_state.default_headers, *headers):
-            if (line := _lines.get((name, value))) is not None:
-                head.append(line)
-                continue
+        for name, value in (*connection.default_headers, *headers):
             begin = LINE_BEGINNINGS.get(name) or line_beginning(name)
             if begin == b"content-length: ":
                 if not value.isdigit() or length not in {None, int(value)}:
@@ -264,9 +323,6 @@ class Cycle:
                 continue  # ASGI: the server chooses it
             elif begin == b"connection: ":
                 closes = closes or b"close" in map(bytes.strip, value.lower().split(b","))
-            elif begin in _OF_FEW_VALUES:
-                head.append(_line_of(name, begin, value))
-                continue
             head += (begin, value, b"\r\n")
             values.append(value)
         # One look at all of them. A line break would end the header, and begin another.
@@ -286,7 +342,7 @@ class Cycle:
             connection.log_response(self.scope, status)
         return head
 
-    def _write_part(self, body: bytes, *, more: bool) -> None:
+    def _write_part(self, connection: ExchangeConnection, body: bytes, *, more: bool) -> None:
         if self.scope["method"] == "HEAD":
             body, self._left = b"", 0
         elif self._chunked:
@@ -298,71 +354,23 @@ class Cycle:
                 raise RuntimeError("Response content longer than Content-Length")
             if self._left and not more:
                 raise RuntimeError("Response content shorter than Content-Length")
-        head = self._head
+        head, self._head = self._head, None
         if head is not None:
-            self._head = None
-            self._write(self._connection, b"".join(head), body)
+            _write(connection, b"".join(head), body)
         elif body:
-            self._write(self._connection, b"", body)
+            _write(connection, b"", body)
         if not more:
-            self._complete(self._connection)
-
-    def _write(self, connection: Any, head: bytes, body: bytes) -> None:
-        connection.written += len(head) + len(body)
-        if len(body) > _MAX_COPIED_BYTES:
-            if head:
-                connection.transport.write(head)
-            connection.transport.write(body)
-        else:
-            connection.transport.write(head + body)
-
-    def _complete(self, connection: Any) -> None:
-        self.response_complete = self.has_news = True
-        self.body = b""  # it is not read any more, and the connection may stay idle
-        if self.event is not None:
-            self.event.set()
-        if self.keep_alive:
-            connection.on_response_complete()
-        else:
-            connection.on_last_response(self)
+            self.response_complete = True
+            self.body = b""  # nobody reads it any more, and the connection may stay idle
+            self.notify()
+            connection.on_response_complete(self)
 
 
-def _know_head(own: _Headers, status: int, headers: _Headers) -> tuple[bytes, _Headers]:
-    """Return the head of a whole response up to the length of its body, and remember it.
-
-    Args:
-        own: The headers that the server adds to each response.
-        status: The status.
-        headers: The headers of the response.
-
-    Returns:
-        The bytes, empty if it cannot be the head of such a response; and ``own``.
-
-    Raises:
-        RuntimeError: A header cannot be sent.
-    """
-    lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
-    is_whole = status not in _WITHOUT_BODY
-    for name, value in (*own, *headers):
-        beginning = LINE_BEGINNINGS.get(name) or line_beginning(name)
-        is_whole = is_whole and beginning not in _OF_FRAMING
-        check_value(value)
-        lines += (beginning, value, b"\r\n")
-    if len(_heads) >= _MAX_LINES:  # the date is in them
-        _heads.clear()
-    head = b"".join((*lines, b"content-length: ")) * is_whole
-    known = _heads[id(own), status, headers] = (head, own)
-    return known
-
-
-def _line_of(name: bytes, beginning: bytes, value: bytes) -> bytes:
-    """Return the line of a header, and remember it.
-
-    Raises:
-        RuntimeError: Its value cannot be sent.
-    """
-    check_value(value)
-    if len(_lines) >= _MAX_LINES:
-        _lines.clear()
-    line = _lines[name, value] = b"%b%b\r\n" % (beginning, value)
-    return line
+def _write(connection: ExchangeConnection, head: bytes, body: bytes) -> None:
+    connection.written += len(head) + len(body)
+    if len(body) > _MAX_COPIED_BYTES:
+        if head:
+            connection.transport.write(head)
+        connection.transport.write(body)
+    else:
+        connection.transport.write(head + body)
