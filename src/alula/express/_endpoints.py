@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from starlette.types import ASGIApp
+
+from alula.express._request import split_path
 
 __all__ = ["Endpoints"]
 
@@ -62,8 +65,7 @@ class Endpoints:
         """Return the endpoint of a request or a websocket, None if it is for another part."""
         if scope["type"] == "lifespan":
             return None
-        path, root = scope["path"], scope.get("root_path", "")
-        return self.at(f"{path.removeprefix(root)}/")
+        return self.at(f"{unquote(split_path(scope)[1])}/")
 
     def close(self) -> None:
         """Tell all endpoints that the server stops."""

@@ -11,12 +11,13 @@ from starlette.types import Message, Receive, Scope
 
 from alula._context import Params
 from alula._cookies import parse_cookies
+from alula._routes import percent_decoded
 from alula.errors import BadRequest
 from alula.express._headers import Headers, best_match
 from alula.express._settings import cookie_signer, query_parser
 from alula.types import UNSET
 
-__all__ = ["Request", "without_id"]
+__all__ = ["Request", "split_path", "without_id"]
 
 _NO_PARAMS: dict[str, str] = {}
 _TOKEN: Final = re.compile(r"([?&]access_token=)[^&]*")
@@ -24,6 +25,7 @@ _TOKEN: Final = re.compile(r"([?&]access_token=)[^&]*")
 # Whether there is a body shows in the headers of HTTP/1 alone.
 _WITH_FRAMES = frozenset({"2", "3"})
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
+_PATH_SAFE: Final = "/:@!$&'()*+,;="  # what RFC 3986 allows in a path besides letters and digits
 _PERCENT: Final = ord("%")  # Python finds a number in bytes seven times as fast as other bytes
 _NOT_LOOKED_UP: Final[tuple[str, Any, object]] = ("", None, None)
 
@@ -75,10 +77,8 @@ class Request:
         self._authentication: Mapping[str, Any] | None = None
         path: str = scope["path"]
         raw: bytes | None = scope.get("raw_path")
-        if raw is None:
-            path = path.replace("%", "%25")
-        elif _PERCENT in raw:
-            path = raw.decode("latin-1")
+        if raw is None or _PERCENT in raw or "%" in path or scope.get("root_path"):
+            self._root, path = split_path(scope)
         self.path = path
         sent = self.sent_headers = headers.sent
         if b"content-length" in sent or b"transfer-encoding" in sent:
@@ -86,13 +86,6 @@ class Request:
         else:
             may_have = self.method not in _WITHOUT_BODY
             self.has_body = may_have and scope.get("http_version") in _WITH_FRAMES
-        if scope.get("root_path"):
-            root = scope["root_path"].rstrip("/")
-            # ASGI's root_path is decoded, the path here may be percent-encoded.
-            for prefix in (root, quote(root)):
-                if path == prefix or path.startswith(prefix + "/"):
-                    self._root, self.path = prefix, path[len(prefix) :] or "/"
-                    break
 
     def __repr__(self) -> str:
         # Without the query string, which may hold secrets; a repr ends up in logs.
@@ -261,6 +254,36 @@ class Request:
             return await receive()
 
         self.receive = again
+
+
+def split_path(scope: Scope) -> tuple[str, str]:
+    """Return the prefix where an application is mounted in another, and the path below it.
+
+    Both are percent-encoded, as they were sent. ASGI has the path twice, ``path`` decoded and
+    ``raw_path`` as it was sent, and ``root_path`` decoded alone. Where these disagree, ``path``
+    counts: another application has gone by it.
+
+    Args:
+        scope: Of a request or a websocket.
+    """
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "").rstrip("/")
+    raw: bytes | None = scope.get("raw_path")
+    encoded = "" if raw is None else raw.decode("latin-1")
+    is_as_sent = raw is not None and _decoded(encoded) == path
+    if not is_as_sent:
+        encoded = quote(path, safe=_PATH_SAFE)
+    if not (path == root or path.startswith(root + "/")):  # a proxy has taken the prefix away
+        return "", encoded
+    prefix = "/".join(encoded.split("/", root.count("/") + 1)[: root.count("/") + 1])
+    if _decoded(prefix) != root:  # /out%2Fapi, which an application outside has read as /out/api
+        rest = quote(path[len(root) :], safe=_PATH_SAFE)
+        return quote(root, safe=_PATH_SAFE), rest or "/"
+    return prefix, encoded[len(prefix) :] or "/"
+
+
+def _decoded(path: str) -> str:
+    return percent_decoded(path).decode(errors="replace")
 
 
 def without_id(path: str) -> str:

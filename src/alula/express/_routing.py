@@ -11,12 +11,13 @@ import inspect
 import re
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Final, Self
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alula._routes import decode_segment
 from alula._user_code import name_of
+from alula.errors import BadRequest
 from alula.express._body_parsing import BodyParser, joined_parsers
 from alula.express._chain import (
     Handler,
@@ -343,18 +344,34 @@ def step_of(item: Any) -> Step:
     return Step(item, item_type is ItemType.ERROR_MIDDLEWARE, may_read_body=may_read_body)
 
 
+# A slash or a backslash within a segment, and segments of dots. The application decodes its path,
+# and may read /api/admin%2Fusers or /api/x/../admin/users as /api/admin/users: with these, requests
+# would pass a guard in front of it, which is matched by whole segments.
+_OTHER_READING: Final = re.compile(r"%2f|%5c|\\|/(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
+
+
 def asgi_step(app: ASGIApp) -> Step:
-    """Return a step that hands requests to an ASGI application, which always responds."""
+    """Return a step that hands requests to an ASGI application, which always responds.
+
+    The application gets the path that the steps before it have matched.
+    """
 
     def delegate(req: Request, res: Response, _: NextFunction) -> None:
-        if not req.base_url:
-            res.delegate(app)
-            return
-        # ASGI's paths are decoded; base_url is as it was sent.
-        root_path = req.scope.get("root_path", "") + unquote(req.base_url)
+        path = req.base_url + req.path
+        if _OTHER_READING.search(path):
+            raise BadRequest(
+                "The path has an encoded slash, a backslash, or a segment of dots; send it without"
+            )
+        outside: str = req.scope.get("root_path", "").rstrip("/")
+        changes = {
+            # ASGI's paths are decoded, but for raw_path.
+            "root_path": outside + unquote(req.base_url),
+            "path": outside + unquote(path),
+            "raw_path": (quote(outside) + path).encode(),
+        }
 
         async def mounted(scope: Scope, receive: Receive, send: Send) -> None:
-            await app({**scope, "root_path": root_path}, receive, send)
+            await app({**scope, **changes}, receive, send)
 
         res.delegate(mounted)
 
