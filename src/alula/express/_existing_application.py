@@ -11,6 +11,7 @@ from starlette.middleware import Middleware as StarletteMiddleware
 from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from alula._wire import MESSAGES_EXTENSION
 from alula.express._chain import NextFunction, Step
 from alula.express._request import Request
 from alula.express._response import Response
@@ -19,6 +20,9 @@ __all__ = ["ExistingApplication"]
 
 _PASSED: Final = "alula.passed"
 """In a scope: the existing application whose middleware has passed it on to ours."""
+
+_TARGET: Final = "alula.target"
+"""In a scope: the endpoint that gets the connection behind the middleware, instead of ours."""
 
 
 class ExistingApplication:
@@ -55,18 +59,43 @@ class ExistingApplication:
         self.routing: ASGIApp = app.router
         self._state: Mapping[str, Any] = {}
 
+        async def enter(scope: Scope, receive: Receive, send: Send) -> None:
+            # Changed in place, as Starlette does: middleware outside reads what is set inside.
+            scope[_PASSED] = self.app
+            target: ASGIApp = scope.pop(_TARGET, inside)
+            direct = scope.get("extensions", {}).get(MESSAGES_EXTENSION)
+            if direct is not None and (direct.receive, direct.send) != (receive, send):
+                # Middleware wants to see the messages, so they must not pass beside it.
+                names = scope["extensions"].keys() - {MESSAGES_EXTENSION}
+                scope["extensions"] = {name: scope["extensions"][name] for name in names}
+            await target(scope, receive, send)
+
         def insert(routing: ASGIApp) -> ASGIApp:
             self.routing = routing
-            return inside
+            return enter
 
         app.user_middleware.append(StarletteMiddleware(insert))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a connection: its middleware first, then ours, with the state of its lifespan."""
-        scope = {**scope, _PASSED: self.app}
+        scope = {**scope}
         if self._state:
             scope["state"] = {**scope.get("state", {}), **self._state}
         await self.app(scope, receive, send)
+
+    def behind_middleware(self, endpoint: ASGIApp) -> ASGIApp:
+        """Return an ASGI application that passes the middleware first, then goes to an endpoint.
+
+        An application around ours finds our endpoints by itself, and calls them directly.
+        """
+
+        async def run(scope: Scope, receive: Receive, send: Send) -> None:
+            if self.has_passed(scope):
+                await endpoint(scope, receive, send)
+            else:
+                await self({**scope, _TARGET: endpoint}, receive, send)
+
+        return run
 
     def has_passed(self, scope: Scope) -> bool:
         """Tell whether a connection comes from its middleware."""

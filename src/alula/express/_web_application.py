@@ -138,6 +138,8 @@ class WebApplication(ServedApplication, Router):
     ) -> Self:
         """Serve an ASGI application below a path, before any middleware, websockets included.
 
+        Only the middleware of an existing application that this one extends comes before it.
+
         Args:
             prefix: The path, which starts with a slash.
             app: Gets the requests and websockets of the path, and of all below.
@@ -149,6 +151,8 @@ class WebApplication(ServedApplication, Router):
         Raises:
             ValueError: The path does not start with a slash, or another endpoint has it.
         """
+        if self._existing is not None:
+            app = self._existing.behind_middleware(app)
         self.endpoints.add(prefix, app, closing)
         if max_message is not None and self._existing is None:
             largest = max(max_message, self.server_options.get("ws_max_size", 0))
@@ -165,10 +169,10 @@ class WebApplication(ServedApplication, Router):
         servers, prefixed, existing, own_steps = self._parts
         if servers.gate is not None and not await servers.admits(scope, self.early_paths):
             await refuse_connection(self, scope, receive, send)
-        elif prefixed.is_used and (endpoint := prefixed.find(scope)) is not None:
-            await endpoint(scope, receive, send)
         elif existing is not None and not existing.has_passed(scope):
             await existing(scope, receive, send)
+        elif prefixed.is_used and (endpoint := prefixed.find(scope)) is not None:
+            await endpoint(scope, receive, send)
         elif scope["type"] == "http":
             req = Request(self, scope, receive)
             res = Response(req)
