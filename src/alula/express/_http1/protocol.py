@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import Context, copy_context
 from typing import Any, Final
 
@@ -49,6 +50,11 @@ _TRAILERS_TOO_LARGE: Final = f"The trailers of the request have over {MAX_HEAD_B
 _UPGRADE_WITH_BODY: Final = "A request with a body cannot ask for an upgrade; send it without one"
 _INVALID: Final = "Invalid HTTP request received."
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
+# RFC 3986: a name, an address, or an IPv6 address in brackets, and a port. Without the comma, which
+# RFC 3986 allows in names: a proxy that joins two headers would write it.
+_HOST: Final = re.compile(
+    rb"(?:\[[0-9A-Za-z:.%_~-]+\]|(?:[\w.~!$&'()*+;=-]|%[0-9A-Fa-f]{2})*)(?::\d*)?"
+)
 
 
 class HTTPProtocol(asyncio.Protocol):
@@ -97,7 +103,7 @@ class HTTPProtocol(asyncio.Protocol):
         "_reading_paused",
         "_reads",
         "_received",
-        "_refused_upgrade",
+        "_refusal",
         "_root_path",
         "_state",
         "_target",
@@ -150,7 +156,7 @@ class HTTPProtocol(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._head_bytes = 0  # 0 until they are counted
         self._bytes_outside_body = 0  # since the head, or since the last part of the body
-        self._refused_upgrade = False
+        self._refusal: str | None = None  # what to tell the client of a head that is refused
 
         # The last request whose head is complete. While others wait (the first one is the last to
         # run), `_first` is the one that runs.
@@ -315,8 +321,7 @@ class HTTPProtocol(asyncio.Protocol):
             self._context.copy().run(self._become_websocket)
         else:
             self.logger.warning(_INVALID)
-            text = _UPGRADE_WITH_BODY if self._refused_upgrade else _INVALID
-            self._refuse_in_turn(BadRequest(text))
+            self._refuse_in_turn(BadRequest(self._refusal or _INVALID))
 
     # -- what the parser calls -----------------------------------------------------------------
 
@@ -337,12 +342,16 @@ class HTTPProtocol(asyncio.Protocol):
 
         Raises:
             ValueError: The request asks for an upgrade and has a body, or is not the first one; its
-                version is unknown; or too many requests wait. The parser makes an error of it.
+                version is unknown; its Host is missing or invalid; or too many requests wait. The
+                parser makes an error of it.
         """
         parser = self._parser
         version = parser.get_http_version()
         if version not in _VERSIONS:
             raise ValueError(_INVALID)
+        self._refusal = _fault_of_head(version, self._headers)
+        if self._refusal is not None:
+            raise ValueError(self._refusal)
         if parser.should_upgrade() and self._upgrades():
             return
         scope = self._scope_of(httptools.parse_url(self._target), version)
@@ -442,8 +451,8 @@ class HTTPProtocol(asyncio.Protocol):
             name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
             for name, value in self._headers
         ):
-            self._refused_upgrade = True
-            raise ValueError(_UPGRADE_WITH_BODY)  # stops the parser
+            self._refusal = _UPGRADE_WITH_BODY
+            raise ValueError(self._refusal)  # stops the parser
         if not self._wants_websocket():
             return False
         if self._exchange is not None and not self._exchange.response_complete:
@@ -671,6 +680,26 @@ def address_of(transport: asyncio.BaseTransport, side: str) -> tuple[str, int] |
     """
     info: tuple[str, int] | str | None = transport.get_extra_info(side)
     return (info[0], info[1]) if isinstance(info, tuple) else None
+
+
+def _fault_of_head(version: str, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """Return why a request must be refused by its head, None if it need not be.
+
+    A proxy in front may read such a head in another way, and send the request to another host, or
+    see another request in the body.
+
+    Args:
+        version: ``"1.0"`` or ``"1.1"``.
+        headers: Names in lower case, and values.
+    """
+    hosts = [value for name, value in headers if name == b"host"]
+    if len(hosts) > 1 or (not hosts and version != "1.0"):
+        return "A request needs one header Host, and no second one"  # RFC 9112, 3.2
+    if hosts and not _HOST.fullmatch(hosts[0]):
+        return "The header Host is not valid; send a name or an address, and a port if needed"
+    if version == "1.0" and any(name == b"transfer-encoding" for name, _ in headers):
+        return "A request of HTTP/1.0 cannot have Transfer-Encoding"  # RFC 9112, 6.1
+    return None
 
 
 def _refusing(error: FrameworkError) -> ASGIApp:
