@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 import traceback
-from collections.abc import Callable, Collection, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
+from types import FrameType
 from typing import Any, TypeAlias
 
 from starlette.types import Receive, Scope, Send
@@ -185,8 +188,52 @@ class ServerGroup:
         return bool(self._servers)
 
 
-async def run_asgi_lifespan(lifespan: Lifespan, scope: Scope, receive: Receive, send: Send) -> None:
+@contextmanager
+def told_of_signals(on_stop: Callable[[], object]) -> Iterator[None]:
+    """Call a function when a signal tells a foreign server to stop, until the end of the block.
+
+    Such a server waits for its open responses before it says by the lifespan that it stops, so an
+    event stream would keep it running. Its own handler of the signal runs afterwards. A process
+    without such a handler ends by the signal, so nothing changes there.
+    """
+    loop = asyncio.get_running_loop()
+    ours: dict[int, tuple[Callable[[int, FrameType | None], None], Any]] = {}
+    # Python allows signal handlers in the main thread alone.
+    is_main = threading.current_thread() is threading.main_thread()
+    for number in (signal.SIGINT, signal.SIGTERM) if is_main else ():
+        of_server = signal.getsignal(number)
+        if not callable(of_server) or of_server is signal.default_int_handler:
+            continue
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(on_stop)
+            ours[number][1](number, frame)
+
+        ours[number] = handle, of_server
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, (handler, of_server) in ours.items():
+            if signal.getsignal(number) is handler:  # else the server has put its own back
+                signal.signal(number, of_server)
+
+
+async def run_asgi_lifespan(
+    lifespan: Lifespan,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    on_stop: Callable[[], object],
+) -> None:
     """Run a lifespan for a server that speaks ASGI's lifespan protocol.
+
+    Args:
+        lifespan: The lifespan.
+        scope: Of the protocol.
+        receive: Of the protocol.
+        send: Of the protocol.
+        on_stop: Called when a signal tells the server to stop, before the lifespan ends.
 
     Raises:
         Exception: What the lifespan raises; the server gets its stack before.
@@ -197,9 +244,10 @@ async def run_asgi_lifespan(lifespan: Lifespan, scope: Scope, receive: Receive, 
         async with lifespan(None) as state:
             if state and "state" in scope:
                 scope["state"].update(state)
-            await send({"type": "lifespan.startup.complete"})
-            stage = "shutdown"
-            await receive()
+            with told_of_signals(on_stop):
+                await send({"type": "lifespan.startup.complete"})
+                stage = "shutdown"
+                await receive()
     except Exception:
         message = traceback.format_exc()
         await send({"type": f"lifespan.{stage}.failed", "message": message})

@@ -229,7 +229,7 @@ class WebApplication(ServedApplication, Router):
     async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve an ASGI connection that is not a request."""
         if scope["type"] == "lifespan":
-            await run_asgi_lifespan(self._lifespan, scope, receive, send)
+            await run_asgi_lifespan(self._lifespan, scope, receive, send, self.endpoints.close)
         elif self._existing is not None:
             await self._existing.routing(scope, receive, send)
         elif scope["type"] == "websocket":
