@@ -13,12 +13,12 @@ ONE_HOST = "one header Host"
 VALID_HOST = "Host is not valid"
 
 
-@pytest.fixture(params=["httptools", "h11"])
-async def server(request):
+@pytest.fixture
+async def server():
     app = express().use(json())
     app.all("/", lambda req, res: res.json({"host": req.get("host"), "body": req.body or None}))
     app.use(error_handler(logger=False))
-    async with await app.listen(0, http=request.param) as server:
+    async with await app.listen(0) as server:
         yield server
 
 

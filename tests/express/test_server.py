@@ -794,7 +794,9 @@ async def test_a_certificate_that_is_not_there_is_an_error(app):
 
 
 async def test_https_set_up_separately(app, slow, certificate, trust):
-    config = uvicorn.Config(app, ssl_certfile=certificate, lifespan="off", ws="none", log_config=None)
+    config = uvicorn.Config(
+        app, ssl_certfile=certificate, lifespan="off", ws="none", log_config=None
+    )
     own = uvicorn.Server(config)
     sock = socket.create_server(("127.0.0.1", 0))
     async with running(own.serve([sock])) as serving:
@@ -829,7 +831,9 @@ async def test_uvicorn_does_not_start_where_the_set_up_fails_and_logs_why(slow, 
         raise RuntimeError("no database")
 
     slow.setup = fail
-    own = uvicorn.Server(uvicorn.Config(application(slow), lifespan="on", ws="none", log_config=None))
+    own = uvicorn.Server(
+        uvicorn.Config(application(slow), lifespan="on", ws="none", log_config=None)
+    )
     with pytest.raises(SystemExit):
         await own.serve()
     assert "RuntimeError: no database" in caplog.text
