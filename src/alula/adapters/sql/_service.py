@@ -171,11 +171,11 @@ class SQLService(AdapterService[SQLOptions]):
         }
         self.options = self.options.changed(given, self.paginate_options)
         self.database = database
-        self.database.register(self)
         # In SQLite, which has no round trips, each statement would still go through all hooks.
         self.shares_finds = database.dialect == "postgresql" and "find" in self.options.shared
         self._holds_database = False
         self._source = TableSource(model, database.dialect, id=id, extra=extra)
+        self._registered = database.register(self, self._source)
         self._extra = extra
         self._names_id = id is not None
         self._reads_max_time_setting = max_time_ms is None
@@ -194,7 +194,8 @@ class SQLService(AdapterService[SQLOptions]):
 
         Raises:
             ValueError: The setting ``sql_max_time_ms`` is not valid, or no single foreign key is
-                that of a relation.
+                that of a relation, or another service declares the same table in a way that
+                contradicts this one.
             Exception: A relation needs its key from a table that could not be read.
         """
         await super().setup(app, path)
@@ -210,6 +211,8 @@ class SQLService(AdapterService[SQLOptions]):
                 "the table of the service %r could not be read; its next call tries again", path
             )
         try:
+            self._registered.path = path
+            self.database.check_declarations()
             await self._read_keys()
         except BaseException:
             await self.teardown(app, path)  # nothing else tears down what was not set up
@@ -217,6 +220,7 @@ class SQLService(AdapterService[SQLOptions]):
 
     async def teardown(self, app: Any, path: str) -> None:  # noqa: ARG002  # teardown gets both
         """Close the database, unless other services still use it."""
+        self._registered.path = None
         if self._holds_database:
             self._holds_database = False
             await self.database.release()
