@@ -180,7 +180,8 @@ padding = [object() for _ in range(PADDING)]
 database = Database("sqlite://")
 services = [SQLService(table, database) for table in tables]
 print([str(each.table) for each in database.declarations()])
-print(create_statements([last], "postgresql"))
+texts = create_statements([last], "postgresql")
+print([*texts[:-1], *sorted(texts[-1].splitlines())])  # SQLAlchemy has a set of foreign keys
 """
 
 

@@ -84,7 +84,7 @@ def column_of(name: str, field: FieldInfo, *, is_id: bool) -> sqlalchemy.Column[
     return sqlalchemy.Column(
         name,
         type_,
-        default=default if has_default and not is_id else None,
+        default=default if has_default and not (is_id and callable(default)) else None,
         primary_key=is_id,
         nullable=is_optional and not is_id,
     )
