@@ -8,7 +8,16 @@ import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence, Set
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    runtime_checkable,
+)
 
 from alula._context import HookContext, Params
 from alula._user_code import unfit_signature
@@ -19,6 +28,7 @@ __all__ = [
     "REPLACES_SEVERAL",
     "DeferredSetup",
     "Method",
+    "RecordFields",
     "RelatedService",
     "ServiceBundle",
     "check_mounted",
@@ -113,6 +123,18 @@ class ServiceBundle(Generic[RecordType]):
                 f" app.use(path, service), then app.service(path).{name}",
                 name=name,
             )
+
+
+class RecordFields(NamedTuple):
+    """What a schema says about the records that a service stores.
+
+    Attributes:
+        stored: The properties that the schema wants stored.
+        given: All properties that a new record can have, None if it can have any.
+    """
+
+    stored: Collection[str]
+    given: Collection[str] | None
 
 
 @runtime_checkable

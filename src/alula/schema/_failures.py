@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from pydantic import SecretStr, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticUndefined
 
 from alula.errors import BadRequest
 from alula.types import is_array, is_mapping
@@ -22,6 +22,7 @@ __all__ = [
     "Failure",
     "Failures",
     "SchemaError",
+    "check_id_default",
     "failure",
     "failures_of_model",
     "missing",
@@ -44,6 +45,19 @@ which a body of 1 MB can have, take it two seconds."""
 
 class SchemaError(ValueError):
     """A schema or a model that cannot be used; the text says where the mistake is, and why."""
+
+
+def check_id_default(name: str, default: object) -> None:
+    """Refuse a default that would give all new records one id.
+
+    Raises:
+        SchemaError: It is a value; None stands for an id that is made later.
+    """
+    if default is not None and default is not PydanticUndefined:
+        raise SchemaError(
+            f"{name!r} has the default {default!r}, so every new record would have this id; leave"
+            " the default out, or make it None or a default_factory"
+        )
 
 
 def failure(

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, overload
 
 from alula._context import HookContext
-from alula._service_object import ServiceBundle
+from alula._service_object import RecordFields, ServiceBundle
 from alula.hooks import annotate_hook, plain_form_of
 from alula.query import ValidatedQuery
 from alula.schema._hidden_and_queryable import (
@@ -107,7 +107,8 @@ def with_schema(
     Args:
         service: The service. Its ``id``, ``schema_keywords`` and ``converts_queries`` count, if it
             has them. If it has ``with_record_check(check)``, such as an `UploadService`, its
-            ``create`` checks records.
+            ``create`` checks records. If it has ``expect_fields(fields)``, such as a `SQLService`,
+            that is called with the properties that it has to store.
         model: The JSON Schema of its records (type ``object``), a Pydantic model, or a
             ``TypedDict``. A JSON Schema is closed unless it says something about
             ``additionalProperties``, and knows the keyword ``date``, which converts text to dates.
@@ -172,6 +173,8 @@ def with_schema(
         visibility.not_queryable,
         checks_create=with_check is None,
     )
+    if callable(expect := getattr(service, "expect_fields", None)):
+        expect(_stored_fields(records, data, outgoing))
     renaming = (name_as_stored(records.input_names),) if records.input_names else ()
     methods = {name for name in STANDARD_METHODS if callable(getattr(service, name, None))}
     methods.update(*(given for given in (query, data) if isinstance(given, Mapping)))
@@ -186,6 +189,24 @@ def with_schema(
         first={name: incoming.first(name) for name in methods},
         last={name: incoming.last(name) for name in methods},
         outermost=dict.fromkeys(METHODS_WITH_DATA, renaming) if renaming else {},
+    )
+
+
+def _stored_fields(
+    records: Records, data: Resolvers | None, outgoing: Iterable[Resolver]
+) -> RecordFields:
+    """Return the properties of new records, for a service that checks that it can store them."""
+    of_data = [*_resolvers_in(data)]
+    made = {name for resolver in of_data for name in resolver.virtual_names}
+    # A resolver of the data may drop a property, and one of results may make it.
+    maybe = {name for resolver in of_data for name in resolver.names}
+    maybe |= {name for of in outgoing for name in of.virtual_names} - records.filled()
+    names = field_names(records.schema)
+    declared: Iterable[str] = records.schema["properties"]
+    stored = {name: None for name in declared if name not in maybe}
+    return RecordFields(
+        [*stored | dict.fromkeys(sorted(made))],
+        None if names is None else {*names, *made},
     )
 
 

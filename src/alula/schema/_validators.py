@@ -32,7 +32,7 @@ from pydantic import (
 )
 from typing_extensions import is_typeddict
 
-from alula.schema._failures import SchemaError
+from alula.schema._failures import SchemaError, check_id_default
 from alula.schema._json_schema.query_schema import Extensions, query_schema
 from alula.schema._pydantic_models.model_validator import (
     ModelValidator,
@@ -192,6 +192,8 @@ class ModelRecords:
     ) -> None:
         self._model = self._with_id = model
         self._id = id
+        if id in (stored := stored_names(model)):
+            check_id_default(id, stored[id].default)
         self.input_names = _input_names(model)
         adapter_of(model)  # to refuse what Pydantic cannot describe, with a message of ours
 
@@ -231,6 +233,11 @@ class ModelRecords:
         """Return the names that a new record must have."""
         fields = stored_names(self._model).items()
         return {name for name, field in fields if field.is_required() and name != self._id}
+
+    def filled(self) -> set[str]:
+        """Return the names that a new record has even if nobody gives them."""
+        fields = stored_names(self._model).items()
+        return {name for name, field in fields if not field.is_required() and not field.exclude}
 
     def whole(self, later: Collection[str], made: Collection[str] = ()) -> AnyValidator:
         """Return the validator of new records; see `JsonRecords.whole`."""

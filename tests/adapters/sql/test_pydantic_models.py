@@ -17,6 +17,14 @@ class Mood(Enum):
     BAD = "bad"
 
 
+class Numbered(BaseModel):
+    id: int = 0
+
+
+class Made(BaseModel):
+    id: UUID = Field(default_factory=lambda: UUID(int=1))
+
+
 class Level(IntEnum):
     LOW = 1
 
@@ -143,3 +151,9 @@ async def test_the_table_holds_what_the_model_validates(sql_url):
         assert record["address"] == {"town": "London"}
         assert record["wrapped"] == ["abc"]
     await database.close()
+
+
+def test_ids_with_defaults():
+    with pytest.raises(ValueError, match="the default 0, so every new record would have this id"):
+        TableSource((Numbered, "t"), "sqlite")
+    assert TableSource((Made, "t"), "sqlite").table.new_ids == "uuid7"

@@ -24,7 +24,6 @@ class Person(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     given_name: Mapped[str] = mapped_column("first name", sqlalchemy.String(20))
     born: Mapped[datetime | None] = mapped_column(sqlalchemy.DateTime(timezone=True))
-    initials = column_property(sqlalchemy.func.substr(given_name, 1, 1))
 
 
 def people(*columns):
@@ -75,6 +74,36 @@ def test_properties_of_a_mapped_class_are_its_attributes():
     assert not table.columns["given_name"].nullable
     assert table.columns["born"].nullable
     assert table.source is Person.__table__
+
+
+def test_what_a_mapped_class_has_besides_columns_is_refused():
+    class Child(Base):
+        __tablename__ = "children"
+
+        id: Mapped[int] = mapped_column(primary_key=True)
+        name: Mapped[str] = mapped_column()
+        initials = column_property(sqlalchemy.func.substr(name, 1, 1))
+
+    class Pupil(Person):
+        __tablename__ = "pupils"
+
+        id: Mapped[int] = mapped_column(sqlalchemy.ForeignKey("people.id"), primary_key=True)
+
+    for model, name in ((Child, "Child.initials"), (Pupil, "Pupil.given_name")):
+        with pytest.raises(TypeError, match=f"{name} is not a column of the table"):
+            static(model)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        sqlalchemy.Column("id", sqlalchemy.Integer, primary_key=True, default=0),
+        sqlalchemy.Column("id", sqlalchemy.Text, primary_key=True, server_default="0"),
+    ],
+)
+def test_one_id_for_all_new_records_is_refused(column):
+    with pytest.raises(ValueError, match="every new record would have this id"):
+        static(people(column))
 
 
 @pytest.mark.parametrize(

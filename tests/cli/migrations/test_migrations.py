@@ -296,6 +296,42 @@ def test_tables_that_the_application_lists(tmp_path, monkeypatch):
     assert "'notes'" in next((tmp_path / "migrations").glob("*.py")).read_text()
 
 
+MODEL_OF_SOME_COLUMNS = """
+from pydantic import BaseModel
+class Name(BaseModel):
+    id: int | None = None
+    name: str
+"""
+
+
+@pytest.mark.parametrize("model_first", [True, False])
+def test_a_table_and_a_model_with_some_of_its_columns(folder, model_first):
+    app = folder.path / "app.py"
+    text = app.read_text().replace('Column("name"', "Column('floor', Text), Column(\"name\"")
+    model = "app.use('names', SQLService((Name, 'rooms'), database))\n"
+    place = 'app.use("rooms"'
+    app.write_text(
+        text.replace(place, MODEL_OF_SOME_COLUMNS + model + place)
+        if model_first
+        else text + MODEL_OF_SOME_COLUMNS + model
+    )
+    folder.generate()
+    folder.alula("migrate")
+    assert folder.run("select name, floor from rooms") == []
+    assert "uq_rooms_name" in next((folder.path / "migrations").glob("*.py")).read_text()
+    assert "as the models" in folder.alula("migrate", "--check")
+
+
+def test_declarations_that_contradict_each_other(tmp_path, monkeypatch):
+    folder = Folder(tmp_path, monkeypatch, "sqlite://")
+    app = folder.path / "app.py"
+    model = "    nickname: str\napp.use('names', SQLService((Name, 'rooms'), database))\n"
+    app.write_text(app.read_text() + MODEL_OF_SOME_COLUMNS + model)
+    said = folder.generate(code=2)
+    assert "contradict each other: the service 'rooms' (a Table of SQLAlchemy) and" in said
+    assert "the service 'names' (the model Name): only the second has the column 'nickname'" in said
+
+
 async def test_serving_warns_of_a_database_that_is_behind(folder, caplog, url):
     caplog.set_level(logging.WARNING, "alula.serve")
     (folder.path / "migrations").mkdir()

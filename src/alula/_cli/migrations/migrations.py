@@ -26,6 +26,7 @@ from alula._cli.terminal import UsageError
 from alula._service import owning_handle
 from alula.adapters.sql import Database, SQLService
 from alula.adapters.sql._engine import run_in_scratch, run_with_engine, tables_for_migrations
+from alula.adapters.sql._tables._declarations import Declaration
 from alula.configuration import environment_name
 
 __all__ = ["Migrations"]
@@ -46,10 +47,13 @@ class Migrations:
     """
 
     def __init__(self, app: Application, folder: Path) -> None:
-        handles = (owning_handle(handle) for handle in app.services.values())
-        services = [handle.service for handle in handles]
-        self._services = [service for service in services if isinstance(service, SQLService)]
-        databases = {service.database for service in self._services}
+        # By path, in the order of registration: what is written must not depend on that of a set.
+        self._services: dict[str, SQLService] = {}
+        for path, handle in app.services.items():
+            service = owning_handle(handle).service
+            if isinstance(service, SQLService):
+                self._services[path] = service
+        databases = {service.database for service in self._services.values()}
         if len(databases) != 1:
             raise UsageError(
                 "migrations are for services on SQL, and this application has none"
@@ -182,7 +186,7 @@ class Migrations:
         await run_with_engine(self._database, work)
         if to == "head":
             # Tables that were made anew have lost their triggers.
-            searching = [service for service in self._services if service.searched_columns]
+            searching = [service for service in self._services.values() if service.searched_columns]
             if searching:
                 await self._database.create(*searching)
 
@@ -237,9 +241,19 @@ class Migrations:
             run(self._config, to)
 
     async def _tables(self) -> sqlalchemy.MetaData:
-        sources = [(await service.get_model()).source for service in self._services]
-        listed = [table for each in self._listed for table in each.sorted_tables]
-        return tables_for_migrations([*sources, *listed], self._database)
+        declarations = [
+            Declaration((await service.get_model()).source, f"the service {path!r}")
+            for path, service in self._services.items()
+        ]
+        declarations += [
+            Declaration(table, "the setting 'metadata'")
+            for each in self._listed
+            for table in each.sorted_tables
+        ]
+        try:
+            return tables_for_migrations(declarations, self._database)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
 
     @contextmanager
     def _running(

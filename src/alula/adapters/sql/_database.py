@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol
 from urllib.parse import urlsplit
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from alula._context import HookContext
 from alula._events import HeldEvents
@@ -23,7 +23,8 @@ from alula.adapters.sql._names import Dialect
 from alula.adapters.sql._statement import Row, Statement
 from alula.adapters.sql._statements._search import search_indexes
 from alula.adapters.sql._tables._ddl import create_statements
-from alula.adapters.sql._tables._tables import Table
+from alula.adapters.sql._tables._declarations import Declaration, is_declared, one_of_each
+from alula.adapters.sql._tables._tables import Table, TableSource
 
 __all__ = ["Database", "Transaction"]
 
@@ -47,6 +48,28 @@ class TableService(Protocol):
     async def get_model(self) -> Table:
         """Return the table."""
         ...
+
+
+@dataclass
+class Registered:
+    """What a database remembers of a service on one of its tables.
+
+    Attributes:
+        source: Its table, perhaps not resolved yet.
+        path: The path of the service while it is set up, else None.
+    """
+
+    source: TableSource
+    path: str | None = None
+
+    @property
+    def declaration(self) -> Declaration | None:
+        """How the service declares its table; None if it does not, or not yet."""
+        table = self.source.table
+        if table is None or not is_declared(table.source):
+            return None
+        owner = "a service" if self.path is None else f"the service {self.path!r}"
+        return Declaration(table.source, owner)
 
 
 @dataclass(eq=False)
@@ -152,7 +175,8 @@ class Database:
         self.dialect: Dialect
         self._driver: Driver
         self._users = 0
-        self._services: WeakSet[TableService] = WeakSet()
+        # In the order of their registration; what is created must not depend on that of a set.
+        self._services: WeakKeyDictionary[TableService, Registered] = WeakKeyDictionary()
         if not isinstance(pool, int) or pool < 1:
             raise ValueError(f"pool={pool!r} is not a number of connections")
         if sync not in {"normal", "full"}:
@@ -359,12 +383,13 @@ class Database:
             services: Services whose tables to create; none means all that use this database.
 
         Raises:
+            ValueError: Two services declare one table in ways that contradict each other.
             Exception: What the model of a service raises, or an error of the driver.
         """
         wanted = services or [*self._services]
         tables = [await service.get_model() for service in wanted]
-        sources = {table.sql: table.source for table in tables}
-        statements = create_statements(sources.values(), self.dialect)
+        sources = [table.source for table in tables if is_declared(table.source)]
+        statements = create_statements(sources, self.dialect, self.declarations())
         for service, table in zip(wanted, tables, strict=True):
             if service.searched_columns:
                 statements += search_indexes(table, service.searched_columns)
@@ -373,9 +398,23 @@ class Database:
         for table in tables:
             await table.constraints.load()  # none were there before
 
-    def register(self, service: TableService) -> None:
+    def register(self, service: TableService, source: TableSource) -> Registered:
         """Remember a service, whose table `create` creates as long as the service exists."""
-        self._services.add(service)
+        registered = self._services[service] = Registered(source)
+        return registered
+
+    def check_declarations(self) -> None:
+        """Compare how services that are set up declare their tables.
+
+        Raises:
+            ValueError: Two contradict each other.
+        """
+        set_up = [each for each in self._services.values() if each.path is not None]
+        one_of_each(filter(None, (each.declaration for each in set_up)), self.dialect)
+
+    def declarations(self) -> list[Declaration]:
+        """Return the declarations of all services, in the order of their registration."""
+        return [*filter(None, (each.declaration for each in self._services.values()))]
 
     async def connect_once(self, scratch: str | None = None) -> Any:
         """Return the driver's own connection, outside of the pool, for who changes tables.

@@ -15,8 +15,13 @@ from sqlalchemy.pool import NullPool, StaticPool
 
 from alula.adapters.sql._database import Database
 from alula.adapters.sql._names import quoted
-from alula.adapters.sql._tables._ddl import AllQuoted, StrictTypes, strict_copy
-from alula.adapters.sql._tables._foreign_keys import FOREIGN_KEYS
+from alula.adapters.sql._tables._ddl import (
+    AllQuoted,
+    StrictTypes,
+    naming_convention,
+    strict_copy,
+)
+from alula.adapters.sql._tables._declarations import Declaration, is_declared, one_of_each
 
 __all__ = ["run_in_scratch", "run_with_engine", "tables_for_migrations"]
 
@@ -36,7 +41,7 @@ registry.register("sqlite.alula", __name__, StrictSQLite.__name__)
 
 
 def tables_for_migrations(
-    tables: Iterable[sqlalchemy.Table], database: Database
+    declarations: Iterable[Declaration], database: Database
 ) -> sqlalchemy.MetaData:
     """Return copies of tables as `Database.create` creates them on this database.
 
@@ -44,15 +49,18 @@ def tables_for_migrations(
     table come all others of its ``MetaData``.
 
     Args:
-        tables: The tables.
+        declarations: The tables of services, then others.
         database: The database.
+
+    Raises:
+        ValueError: Two declarations of a table contradict each other.
     """
-    own = [table for table in tables if FOREIGN_KEYS not in table.info]
-    wanted = {other for table in own for other in table.metadata.sorted_tables}
-    # Copies get the names of their constraints from the new MetaData.
-    convention = own[0].metadata.naming_convention if own else None
-    copies = sqlalchemy.MetaData(naming_convention=convention)
-    for table in sorted(wanted, key=lambda table: table.fullname):
+    # Services come first: they say which of them has a declaration that contradicts another.
+    wanted = [each for each in declarations if is_declared(each.table)]
+    wanted += [Declaration(table) for each in wanted for table in each.table.metadata.sorted_tables]
+    own = one_of_each(wanted, database.dialect)
+    copies = sqlalchemy.MetaData(naming_convention=naming_convention(own))
+    for table in sorted(own, key=lambda table: table.fullname):
         copy = table.to_metadata(copies)
         if database.dialect == "sqlite":
             strict_copy(copy)

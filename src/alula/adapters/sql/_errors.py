@@ -192,8 +192,7 @@ def of_postgresql(error: Any, table: Table | None, removes: bool) -> FrameworkEr
             return referred_to()
         return refers_to_nothing(fields(error, table))
     if state == _NULL:
-        columns = (error.column_name,) if error.column_name else ()
-        return null(table.constraints.fields(columns) if table is not None else ())
+        return null((error.column_name,) if error.column_name else (), table)
     if state == _CHECK:
         return check(fields(error, table))
     if state[:2] in _REFUSED:
@@ -229,7 +228,7 @@ def of_sqlite(error: sqlite3.Error, table: Table | None, removes: bool) -> Frame
         keys = constraints.foreign_keys  # the text names none
         return refers_to_nothing(constraints.fields(keys[0]) if len(keys) == 1 else ())
     if name == "SQLITE_CONSTRAINT_NOTNULL":
-        return null(fields)
+        return null(tuple(columns), table)
     if name == "SQLITE_CONSTRAINT_CHECK":
         constraint = constraints.get(columns[0])
         return check(() if constraint is None else constraints.fields(constraint.columns))
@@ -275,7 +274,16 @@ def referred_to() -> Conflict:
     return Conflict("Other records refer to this one")
 
 
-def null(fields: tuple[str, ...]) -> BadRequest:
+def null(columns: tuple[str, ...], table: Table | None) -> FrameworkError:
+    fields = () if table is None else table.constraints.fields(columns)
+    if table is not None and columns and not fields:
+        # No client can send what the model does not have.
+        _log.error(
+            "the table %r needs a value for %s, which the model of its service does not have",
+            table.name,
+            ", ".join(map(repr, columns)),
+        )
+        return GeneralError("The database reported an error; the log has the details")
     named = " and ".join(fields) or "A property"
     return BadRequest(f"{named} is missing", errors=dict.fromkeys(fields, "is missing") or None)
 

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, Literal
 
 from alula._context import Params
+from alula._service_object import RecordFields
 from alula.adapters._database_options import MAX_CONDITIONS, MaxTime, in_time, read_max_time
 from alula.adapters._records import selector
 from alula.adapters._totals import Totals
@@ -30,6 +31,7 @@ from alula.adapters.sql._statements._fields import joined_operand
 from alula.adapters.sql._statements._operands import Operand
 from alula.adapters.sql._statements._statements import Statements
 from alula.adapters.sql._statements._where import compiled
+from alula.adapters.sql._tables._drift import check_columns, check_fields
 from alula.adapters.sql._tables._tables import Model, Table, TableSource, keys_between, table_of
 from alula.query import Query
 from alula.types import Id, Record
@@ -171,13 +173,14 @@ class SQLService(AdapterService[SQLOptions]):
         }
         self.options = self.options.changed(given, self.paginate_options)
         self.database = database
-        self.database.register(self)
         # In SQLite, which has no round trips, each statement would still go through all hooks.
         self.shares_finds = database.dialect == "postgresql" and "find" in self.options.shared
         self._holds_database = False
         self._source = TableSource(model, database.dialect, id=id, extra=extra)
+        self._registered = database.register(self, self._source)
         self._extra = extra
         self._names_id = id is not None
+        self._expected: list[RecordFields] = []
         self._reads_max_time_setting = max_time_ms is None
         self._statements: dict[tuple[object, ...], Statements] = {}
         self._plain_options: SQLOptions | None = None
@@ -194,7 +197,9 @@ class SQLService(AdapterService[SQLOptions]):
 
         Raises:
             ValueError: The setting ``sql_max_time_ms`` is not valid, or no single foreign key is
-                that of a relation.
+                that of a relation, or another service declares the same table in a way that
+                contradicts this one, or a schema of the records or the table in the database has
+                other columns.
             Exception: A relation needs its key from a table that could not be read.
         """
         await super().setup(app, path)
@@ -210,13 +215,36 @@ class SQLService(AdapterService[SQLOptions]):
                 "the table of the service %r could not be read; its next call tries again", path
             )
         try:
+            self._registered.path = path
+            self.database.check_declarations()
+            await self._check_fields(app, path)
             await self._read_keys()
         except BaseException:
             await self.teardown(app, path)  # nothing else tears down what was not set up
             raise
 
+    def expect_fields(self, fields: RecordFields) -> None:
+        """Have `setup` check that the table can store what a schema says of its records."""
+        self._expected.append(fields)
+
+    async def _check_fields(self, app: Any, path: str) -> None:
+        """Compare the table with schemas of its records, and with what the database has.
+
+        Raises:
+            ValueError: One of them has a property or a column that the other lacks.
+        """
+        source = self._source
+        if source.table is None:
+            return
+        creates = app is None or "create" in app.service(path).methods
+        for fields in self._expected:
+            check_fields(source.table, fields, creates=creates)
+        if source.is_resolved:
+            await check_columns(source.table, self.database, path, creates=creates)
+
     async def teardown(self, app: Any, path: str) -> None:  # noqa: ARG002  # teardown gets both
         """Close the database, unless other services still use it."""
+        self._registered.path = None
         if self._holds_database:
             self._holds_database = False
             await self.database.release()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
 from alula.errors import BadRequest
-from alula.schema._failures import Failures, SchemaError, refusal
+from alula.schema._failures import Failures, SchemaError, check_id_default, refusal
 from alula.schema._hidden_and_queryable import field_names, without_fields
 from alula.schema._json_schema import applicators, assertions
 from alula.schema._json_schema.compiler import (
@@ -214,7 +214,10 @@ class JsonRecords:
         self.schema: dict[str, Any] = {"type": "object", **schema}
         self._id = id
         self._keywords = (*keywords, keyword_date)
-        if id not in properties:
+        if id in properties:
+            given: object = properties[id]  # pyright: ignore[reportUnknownVariableType]  # of JSON
+            check_id_default(id, given.get("default") if is_mapping(given) else None)
+        else:
             types: list[Schema] = [{keyword.name: True} for keyword in keywords]
             types = types or [{"type": "integer"}]
             # The first that fits counts, and every id in a URL is a text.
@@ -239,6 +242,11 @@ class JsonRecords:
     def required(self) -> set[str]:
         """Return the names that a new record must have."""
         return set(self._given.get("required", ())) - {self._id}
+
+    def filled(self) -> set[str]:
+        """Return the names that a new record has even if nobody gives them."""
+        properties: Mapping[str, Any] = self._given["properties"]
+        return {name for name, of in properties.items() if is_mapping(of) and "default" in of}
 
     def whole(self, later: Collection[str], made: Collection[str] = ()) -> Validator:
         """Return the validator of new records, in which the id is optional.

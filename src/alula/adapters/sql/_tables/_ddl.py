@@ -22,6 +22,7 @@ from alula.adapters.sql._columns._sqlalchemy_types import (
     database_type,
 )
 from alula.adapters.sql._names import Dialect
+from alula.adapters.sql._tables._declarations import Declaration, one_of_each, table_key
 
 __all__ = ["create_statements", "default_text"]
 
@@ -38,7 +39,9 @@ _BOOLEANS: Final = {"false": "0", "true": "1"}
 """Defaults that PostgreSQL reads from text; SQLite would keep the text itself."""
 
 
-def create_statements(tables: Iterable[sqlalchemy.Table], dialect: Dialect) -> list[str]:
+def create_statements(
+    tables: Iterable[sqlalchemy.Table], dialect: Dialect, others: Iterable[Declaration] = ()
+) -> list[str]:
     """Return the statements that create tables, types and indexes that are not there.
 
     On SQLite, tables are strict: no column takes a value of another type, and ids of removed
@@ -47,30 +50,66 @@ def create_statements(tables: Iterable[sqlalchemy.Table], dialect: Dialect) -> l
     Args:
         tables: The tables. Those that they refer to are created as well.
         dialect: The dialect of the database.
+        others: Further declarations of these tables, which are created as the best one says.
 
     Returns:
         The statements; a table comes after those that it refers to.
+
+    Raises:
+        ValueError: Two declarations of a table contradict each other.
     """
-    ordered = schema.sort_tables(with_referenced(tables))
+    ordered = in_order(with_referenced(tables), dialect, others)
     if dialect == "postgresql":
         types_ = dict.fromkeys(text for table in ordered for text in enum_types(table))
         return [*types_, *_of_tables(ordered, ENGINE_DIALECTS[dialect])]
-    # Copies get the names of their constraints from the new MetaData.
-    convention = ordered[0].metadata.naming_convention if ordered else None
-    metadata = sqlalchemy.MetaData(naming_convention=convention)
+    metadata = sqlalchemy.MetaData(naming_convention=naming_convention(ordered))
     return _of_tables(
         [strict_copy(table.to_metadata(metadata)) for table in ordered], _StrictDialect()
     )
 
 
+def naming_convention(tables: Iterable[sqlalchemy.Table]) -> Any:
+    """Return the naming convention for copies of tables, None if theirs is SQLAlchemy's own.
+
+    Copies get the names of their constraints from the new `MetaData`. The table of a Pydantic model
+    has none to give.
+    """
+    plain = sqlalchemy.MetaData().naming_convention
+    conventions = (table.metadata.naming_convention for table in tables)
+    return next((each for each in conventions if each != plain), None)
+
+
 def with_referenced(tables: Iterable[sqlalchemy.Table]) -> list[sqlalchemy.Table]:
-    waiting, found = list(tables), dict[sqlalchemy.Table, None]()
+    found = dict.fromkeys(tables)
+    waiting = [*found]
     while waiting:
-        table = waiting.pop()
-        if table not in found:
-            found[table] = None
-            waiting += [key.column.table for key in table.foreign_keys]
+        targets = {key.column.table for key in waiting.pop(0).foreign_keys}
+        # Sorted: statements do not depend on the order of a set.
+        new = sorted(targets - found.keys(), key=lambda table: table.fullname)
+        found |= dict.fromkeys(new)
+        waiting += new
     return list(found)
+
+
+def in_order(
+    tables: Iterable[sqlalchemy.Table], dialect: Dialect, others: Iterable[Declaration]
+) -> list[sqlalchemy.Table]:
+    """Return one declaration of each table, after those of the tables that it refers to."""
+    wanted = [Declaration(table) for table in tables]
+    keys = {table_key(each.table, dialect) for each in wanted}
+    same = [each for each in others if table_key(each.table, dialect) in keys]
+    # `others` first: they say which service a declaration is of.
+    chosen = one_of_each([*same, *wanted], dialect)
+    by_key = {table_key(table, dialect): table for table in chosen}
+    # A foreign key may lead to a declaration that was not chosen.
+    first = [
+        (target, table)
+        for table in chosen
+        for key in table.foreign_keys
+        if (target := by_key[table_key(key.column.table, dialect)]) is not key.column.table
+        and target is not table
+    ]
+    return schema.sort_tables(chosen, extra_dependencies=first)
 
 
 def _of_tables(tables: list[sqlalchemy.Table], dialect: sqlalchemy.Dialect) -> list[str]:

@@ -37,7 +37,9 @@ class ForeignKey:
 def foreign_keys_of(source: sqlalchemy.Table) -> list[ForeignKey]:
     """Return the foreign keys of a table."""
     keys: list[ForeignKey] = []
-    for constraint in source.foreign_key_constraints:
+    # A set in SQLAlchemy: the order of the columns is the same each time.
+    constraints = sorted(source.foreign_key_constraints, key=lambda each: [*each.column_keys])
+    for constraint in constraints:
         places = [_place(element) for element in constraint.elements]
         columns = tuple(str(element.parent.name) for element in constraint.elements)
         keys.append(ForeignKey(columns, places[0][0], tuple(column for _, column in places)))

@@ -15,6 +15,8 @@ import sqlalchemy
 from sqlalchemy import types
 from sqlalchemy.dialects import postgresql
 
+from alula.adapters.sql._tables._declarations import MODEL
+
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
@@ -70,7 +72,7 @@ def pydantic_table(model: type[BaseModel], name: str, id: str | None) -> sqlalch
             id_name, types.BigInteger(), sqlalchemy.Identity(), primary_key=True
         )
         columns = {id_name: number, **columns}
-    return sqlalchemy.Table(name, sqlalchemy.MetaData(), *columns.values())
+    return sqlalchemy.Table(name, sqlalchemy.MetaData(), *columns.values(), info={MODEL: model})
 
 
 def column_of(name: str, field: FieldInfo, *, is_id: bool) -> sqlalchemy.Column[Any]:
@@ -82,7 +84,7 @@ def column_of(name: str, field: FieldInfo, *, is_id: bool) -> sqlalchemy.Column[
     return sqlalchemy.Column(
         name,
         type_,
-        default=default if has_default and not is_id else None,
+        default=default if has_default and not (is_id and callable(default)) else None,
         primary_key=is_id,
         nullable=is_optional and not is_id,
     )

@@ -277,18 +277,36 @@ def source_of(
     mapper = sqlalchemy.inspect(model, raiseerr=False)
     if isinstance(mapper, Mapper) and isinstance(mapper.local_table, sqlalchemy.Table):
         local: sqlalchemy.Table = mapper.local_table  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # after `isinstance`, its columns are unknown
-        mapped = ((attribute.key, attribute.columns[0]) for attribute in mapper.column_attrs)
-        return local, {
-            str(column.name): name
-            for name, column in mapped
-            if isinstance(column, sqlalchemy.Column) and column.table is local
-        }
+        return local, names_of_mapped(mapper, local)  # pyright: ignore[reportUnknownArgumentType]  # of any class
     # A string is not shown: it may be the address of a database, with its password.
     shown = "a string" if isinstance(model, str) else repr(model)
     raise TypeError(
         f"the model of a SQLService is {shown}; give a Table of SQLAlchemy, a mapped class, the"
         ' name of a table, (PydanticModel, "table name"), or a function that returns one of these'
     )
+
+
+def names_of_mapped(mapper: Mapper[Any], local: sqlalchemy.Table) -> dict[str, str]:
+    """Return the property of records by the name of each column of a mapped class.
+
+    Raises:
+        TypeError: An attribute is not a column of the table.
+    """
+    names: dict[str, str] = {}
+    for attribute in mapper.column_attrs:
+        columns = [
+            column
+            for column in attribute.columns
+            if isinstance(column, sqlalchemy.Column) and column.table is local
+        ]
+        if not columns:
+            raise TypeError(
+                f"{mapper.class_.__name__}.{attribute.key} is not a column of the table"
+                f" {local.name!r}, so records would lack it; make it a Computed column, a view, or"
+                " a virtual property (with_schema(..., result=resolve(...)))"
+            )
+        names[str(columns[0].name)] = attribute.key
+    return names
 
 
 def names_of(table: sqlalchemy.Table) -> dict[str, str]:
@@ -365,6 +383,12 @@ def made_in_python(
 def who_makes_ids(
     source: sqlalchemy.Table, column: sqlalchemy.Column[Any], id_column: Column
 ) -> tuple[Literal["database", "uuid7", "brought"], Column]:
+    constant = constant_default(column)
+    if constant is not None:
+        raise ValueError(
+            f"the id {column.name!r} of the table {source.name!r} has the default {constant!r}, so"
+            " every new record would have this id; leave it out, or give a function"
+        )
     is_made = column.server_default is not None or column.identity is not None
     if (
         is_made
@@ -376,6 +400,16 @@ def who_makes_ids(
     if id_column.type.name == "uuid" and id_column.default is None:
         return "uuid7", replace(id_column, has_default=True, default=new_uuid)
     return "brought", id_column
+
+
+def constant_default(column: sqlalchemy.Column[Any]) -> object:
+    """Return the default of a column that is a value, None without one."""
+    for default in (column.default, column.server_default):
+        if isinstance(default, schema.ScalarElementColumnDefault):
+            return default.arg
+        if isinstance(default, schema.DefaultClause) and isinstance(default.arg, str):
+            return default.arg
+    return None
 
 
 def constraints_of(source: sqlalchemy.Table, properties: Mapping[str, str]) -> Constraints:
