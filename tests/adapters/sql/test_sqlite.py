@@ -380,6 +380,33 @@ async def test_a_statement_in_a_transaction_is_stopped_alone(database):
     assert await count(database) == 2
 
 
+@pytest.mark.parametrize("end", ["its time is over", "its task is cancelled"])
+async def test_one_that_ends_badly_stops_what_it_runs(database, end):
+    others = []
+    is_late = end == "its time is over"
+
+    async def hold():
+        async with database.begin(seconds=0.3 if is_late else 60) as transaction:
+            await transaction.run(insert(1), 5)
+            others.extend(
+                asyncio.ensure_future(transaction.run(statement, 60))
+                for statement in (SLOW, insert(2))
+            )
+            await asyncio.sleep(0.4 if is_late else 60)
+
+    task = asyncio.ensure_future(hold())
+    async with asyncio.timeout(30):
+        await eventually(lambda: others)
+        await asyncio.sleep(0.05)
+        if not is_late:
+            task.cancel()
+        results = await asyncio.gather(task, *others, return_exceptions=True)
+        expected = TimeoutError if is_late else RuntimeError
+        assert isinstance(results[0], TimeoutError if is_late else asyncio.CancelledError)
+        assert [type(result) for result in results[1:]] == [expected, expected]
+        assert await count(database) == 0  # and the thread is free
+
+
 async def test_closing_rolls_back_what_is_open(database):
     transaction = database.begin()
     await transaction.__aenter__()

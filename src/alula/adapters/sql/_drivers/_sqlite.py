@@ -292,7 +292,12 @@ class _Transaction(Transaction):
         return answer
 
     async def _send(self, job: Job) -> Any:
-        return await self._inbox.run(self._session, job)
+        try:
+            return await self._inbox.run(self._session, job)
+        except (sqlite3.OperationalError, RuntimeError) as error:
+            if self._session.is_abandoned:
+                raise self._over() from error
+            raise
 
     async def _commit(self) -> None:
         seconds = max(self._deadline - time.monotonic(), 1.0)
@@ -306,4 +311,4 @@ class _Transaction(Transaction):
         self._abandon()
 
     def _abandon(self) -> None:
-        self._session.jobs.put(None)
+        self._session.abandon()
