@@ -197,6 +197,7 @@ class HeldEvents:
 
     def __init__(self, holds: Callable[[HookContext], bool]) -> None:
         self._holds: Callable[[HookContext], bool] | None = holds
+        self._outer: HeldEvents | None = None
         self._waiting: list[Callable[[], None]] = []
 
     def __enter__(self) -> HeldEvents:
@@ -227,6 +228,16 @@ class HeldEvents:
 
 
 _held: Final[ContextVar[HeldEvents | None]] = ContextVar("held_events", default=None)
+
+
+def is_in_transaction() -> bool:
+    """Tell whether this code runs in a block whose events are held back: in a transaction."""
+    held = _held.get()
+    while held is not None:
+        if held._holds is not None:  # noqa: SLF001  # of the same file
+            return True
+        held = held._outer  # noqa: SLF001  # as above
+    return False
 
 
 def emit_unless_held(context: HookContext, emit: Callable[[], None]) -> None:

@@ -18,7 +18,14 @@ from alula.errors import BadRequest
 if TYPE_CHECKING:
     from alula.adapters.sql._options import SQLOptions
 
-__all__ = ["Inserts"]
+__all__ = ["LIMITED_WAIT", "Inserts"]
+
+LIMITED_WAIT: Final = (
+    "alula_limited_wait as materialized (select set_config('lock_timeout', '50', true))"
+)
+"""Part of a statement of several calls, which must not wait for what another transaction has
+locked, such as a unique value: after 50 ms PostgreSQL undoes it, and each call goes alone. The
+setting ends with the statement. What locks has to read from this part, or it would be left out."""
 
 _COLUMNS: Final = attrgetter("columns")
 _VALUES: Final = attrgetter("values")
@@ -159,6 +166,7 @@ class Inserts(Reads):
         A record that the table refuses as a duplicate does not keep others from being stored. Of
         records with the same id, only the first is in a statement. One row comes back for each
         record of a statement, in their order; the columns of those that were refused are null.
+        PostgreSQL undoes a statement that waits for another transaction.
 
         Args:
             rows: What `new_row` has returned for each record; `shares_inserts` has to be true.
@@ -201,8 +209,8 @@ class Inserts(Reads):
             text = self._keep(
                 key,
                 # The list and what is drawn for it have one name, so `values` are read from both.
-                f"with alula_given as materialized"
-                f" (select {new_id} as alula_id, alula_item.* from {source}),"
+                f"with {LIMITED_WAIT}, alula_given as materialized"
+                f" (select {new_id} as alula_id, alula_item.* from {source}, alula_limited_wait),"
                 f" alula_stored as (insert into {self.table.sql} ({', '.join(names)})"
                 f" overriding system value select {', '.join(values)}"
                 f" from alula_given as alula_item order by {order} on conflict do nothing"

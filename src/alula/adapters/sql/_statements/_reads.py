@@ -272,6 +272,15 @@ class Reads:
         records = self.reader()(rows)
         return [None if key is None else record for key, record in zip(ids, records, strict=True)]
 
+    def shared_changes(self, rows: Sequence[Row]) -> dict[object, Record | None]:
+        """Return the records of a shared patch's rows by id; None for each that is locked."""
+        at = self.id_position(None) + 1  # behind the id that every row has
+        records = self.reader()([row[1:] for row in rows])
+        return {
+            row[0]: None if row[at] is None else record
+            for row, record in zip(rows, records, strict=True)
+        }
+
     def id_position(self, select: Select) -> int:
         """Return the position of the id among the columns that are read."""
         return self._selection(select).columns.index(self._id)
