@@ -313,7 +313,7 @@ async def test_writers_wait_for_a_transaction_and_no_longer(database):
         waits = asyncio.ensure_future(database.run(insert(1), 0.03, writes=True))
         other = database.begin(seconds=0.03)
         with pytest.raises(TimeoutError):
-            await other.__aenter__()
+            await asyncio.ensure_future(other.__aenter__())  # in a task of its own
         with pytest.raises(TimeoutError, match=r"waited .* for an open transaction"):
             await waits
         await transaction.run(insert(2), 5)
