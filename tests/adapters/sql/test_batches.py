@@ -21,15 +21,17 @@ from sqlalchemy import (
     Double,
     ForeignKey,
     Integer,
+    Interval,
     LargeBinary,
     MetaData,
     Numeric,
     Table,
     Text,
+    TypeDecorator,
     Uuid,
 )
 
-from alula import App
+from alula import App, Page
 from alula._events import HeldEvents, is_in_transaction
 from alula.adapters.sql import Database, SQLService, _batches, _operation, transaction
 from alula.adapters.sql._statement import Statement
@@ -483,6 +485,61 @@ async def test_of_two_statements_of_creates_one_may_fail_alone(service, monkeypa
     )
     assert [results[0]["text"], results[2]["text"]] == ["Ada", "Cleo"]
     assert isinstance(results[1], Unavailable)
+
+
+class Careful(TypeDecorator):
+    """Refuses to read one value."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_result_value(self, value, dialect):
+        if value == "unreadable":
+            raise LookupError(value)
+        return value
+
+
+async def test_a_record_that_cannot_be_read_fails_alone(database):
+    words = Table(
+        "words",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        Column("word", Careful),
+        Column("n", Integer),
+    )
+    service = SQLService(words, database, paginate={"default": 2})
+    await database.create(service)
+    texts = ["a", "b", "unreadable", "d"]
+    for call in (
+        [service.create({"word": text, "n": n}) for n, text in enumerate(texts)],
+        [service.patch(n, {"n": n}) for n in range(1, 5)],
+        [service.get(n) for n in range(1, 5)],
+        [service.find({"query": {"id": {"$gt": n - 1}, "$limit": 1}}) for n in range(1, 5)],
+    ):
+        results = await gathered(*call)
+        good = type(results[0])
+        assert good in {dict, Page}
+        assert [type(result) for result in results] == [good, good, LookupError, good]
+    assert await database.fetch("select count(*) as n from words where n = id") == [{"n": 4}]
+
+
+async def test_intervals_that_cannot_be_read_fail_alone(database):
+    waits = Table(
+        "waits",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        Column("how_long", Interval),
+        Column("n", Integer),
+    )
+    service = SQLService(waits, database)
+    await database.create(service)
+    await gathered(*(service.create({"n": 0}) for _ in range(4)))
+    await database.execute("update waits set how_long = '100000000 years' where id = 3")
+    for results in (
+        await gathered(*(service.patch(n, {"n": 5}) for n in range(1, 5))),
+        await gathered(*(service.get(n) for n in range(1, 5))),
+    ):
+        assert [type(result) for result in results] == [dict, dict, BadRequest, dict]
 
 
 # -- what other transactions have locked -----------------------------------------------------------

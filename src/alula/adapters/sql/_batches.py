@@ -110,7 +110,7 @@ class Batches:
         statements = operation.statements
         row: NewRow | None = None
         batch: Key = None
-        if self._is_postgresql and statements.finds_by_id:
+        if statements.shares_changes:
             row = statements.changed_row(changes)
         if row is not None:
             if query is EMPTY_QUERY:
@@ -250,7 +250,7 @@ async def _patch_batch(operation: Operation, query: Query, patches: list[_Patch]
         firsts.setdefault(patch.key, position)
     rows = [patches[position].row for position in firsts.values()]
     changed = await operation.run(statements.patch_shared(list(firsts), rows, query), writes=True)
-    records: dict[Any, Record | None] = statements.shared_changes(changed)
+    records = statements.shared_changes(changed)
     results: list[Any] = [ALONE] * len(patches)  # the second patch of a record, too
     for key, position in firsts.items():
         record = records.get(key)

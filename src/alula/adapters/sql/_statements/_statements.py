@@ -207,6 +207,13 @@ class Statements(Inserts):
 
     # -- changes of several calls --------------------------------------------------------------
 
+    @property
+    def shares_changes(self) -> bool:
+        """Whether changes of several records may be one statement; PostgreSQL only."""
+        # asyncpg refuses to read intervals of over 2,700,000 years, when the change has happened.
+        names = {column.type.name for column in self.table.columns.values()}
+        return self._postgresql and self.finds_by_id and "interval" not in names
+
     def patch_shared(
         self, ids: Sequence[object], rows: Sequence[NewRow], query: Query
     ) -> Statement:
