@@ -40,9 +40,9 @@ from alula.adapters.mongodb._queries import (
     QueryTranslator,
     Stage,
     counting,
+    page_query,
     sorts_by_index,
     with_caller_stages,
-    with_docdb_range,
 )
 from alula.adapters.mongodb._writes import (
     are_operators,
@@ -273,14 +273,15 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         query = options.grammar.read(params.query)
         if options.pagination is not None:
             query = query._replace(limit=options.pagination.limit(query.limit))
-        return params, options, self._translator_for(options), with_docdb_range(query, params)
+        query = page_query(query, params, options.id)
+        return params, options, self._translator_for(options), query
 
     # -- the six methods of the store ----------------------------------------------------------
 
     async def _find(
         self, query: Query, params: Params, options: MongoDBOptions
     ) -> tuple[list[Record], int | None]:
-        query, way = with_docdb_range(query, params), options.counting
+        query, way = page_query(query, params, options.id), options.counting
         with translated, limited(options.seconds):
             model = await self._model_for(params, options)
             page = partial(self._page, model, query, params, options)
