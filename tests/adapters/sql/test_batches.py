@@ -6,7 +6,6 @@ import asyncio
 import math
 import re
 import time
-from contextvars import copy_context
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -32,7 +31,6 @@ from sqlalchemy import (
 )
 
 from alula import App, Page
-from alula._events import HeldEvents, is_in_transaction
 from alula.adapters.sql import Database, SQLService, _batches, _operation, transaction
 from alula.adapters.sql._statement import Statement
 from alula.errors import BadRequest, Conflict, NotFound, Timeout, Unavailable
@@ -649,13 +647,3 @@ async def test_a_call_within_a_transaction_waits_for_no_other(database, way):
             async with database.transaction() as connection:
                 await asyncio.gather(outside(), work(connection))
         assert [record["text"] for record in await asyncio.gather(*others)] == ["outside"] * 2
-
-
-def test_who_is_in_a_transaction():
-    assert not is_in_transaction()
-    with HeldEvents(lambda _: False):
-        with HeldEvents(lambda _: False):
-            assert is_in_transaction()
-            inner = copy_context()
-        assert inner.run(is_in_transaction)  # the outer one is open
-    assert not inner.run(is_in_transaction)  # a task that was started inside and goes on

@@ -388,9 +388,8 @@ class SQLService(AdapterService[SQLOptions]):
                 if statements.shares_inserts and _is_shared("create", operation, options):
                     record = await self._batches.create(operation, rows[0])
                     return [record if select is None else selector(select, options.id)(record)]
-            elif columns := operation.call.upsert:
-                upserts = [statements.upsert(row, columns, select) for row in rows]
-                return await operation.create(upserts, select)
+            elif operation.call.upsert:
+                return await operation.upsert(rows, select)
             elif len(rows) > 1:
                 return await operation.create_many(rows, select)
             return await operation.create([statements.insert(rows[0], select)], select)
