@@ -3,12 +3,19 @@
 import asyncio
 import gc
 import logging
+from contextvars import copy_context
 
 import pytest
 
 from alula import App, Params
 from alula import _events as events
-from alula._events import EventEmitter, HeldEvents, loop_is_running
+from alula._events import (
+    EventEmitter,
+    HeldEvents,
+    is_in_transaction,
+    loop_is_running,
+    note_outcome,
+)
 
 Params.declare("held_by")
 
@@ -374,3 +381,77 @@ class TestHeldBack:
         ended.set()
         await beside
         assert heard == [1]
+
+
+# -- in a transaction ------------------------------------------------------------------------------
+
+
+def test_who_is_in_a_transaction():
+    assert not is_in_transaction()
+    with HeldEvents(lambda _: False):
+        with HeldEvents(lambda _: False):
+            assert is_in_transaction()
+            inner = copy_context()
+        assert inner.run(is_in_transaction)  # the outer one is open
+    assert not inner.run(is_in_transaction)  # a task that was started inside and goes on
+
+
+# -- what a call has done, where that is not what its method says ----------------------------------
+
+
+class Upserting:
+    """Says that it has changed the records with an id, and created the others."""
+
+    async def create(self, data, params=None):
+        records = data if isinstance(data, list) else [data]
+        note_outcome(records, ["patched" if "id" in record else "created" for record in records])
+        return data
+
+
+@pytest.fixture
+def upserting():
+    app = App()
+    inner = App().use("notes", Upserting())
+    app.use("notes", Upserting())
+    app.use("mounted", inner.service("notes"))
+    return app
+
+
+@pytest.mark.parametrize("path", ["notes", "mounted"])
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ({"n": 1}, ["created"]),
+        ({"id": 1}, ["patched"]),
+        ([{"n": 1}, {"id": 1}, {"n": 2}], ["created", "patched", "created"]),
+        ([{"id": 1}, {"id": 2}], ["patched", "patched"]),
+    ],
+)
+async def test_the_event_is_what_happened(upserting, path, data, expected):
+    seen = []
+    for event in ("created", "patched"):
+        upserting.service(path).on(event, lambda record, _, name=event: seen.append((name, record)))
+    await upserting.service(path).create(data)
+    records = data if isinstance(data, list) else [data]
+    assert seen == list(zip(expected, records, strict=True))
+
+
+async def test_only_events_that_somebody_hears_are_emitted(upserting):
+    seen = []
+    upserting.service("notes").on("patched", lambda record, _: seen.append(record))
+    await upserting.service("notes").create([{"n": 1}, {"id": 1}])
+    await upserting.service("notes").create({"n": 1})
+    assert seen == [{"id": 1}]
+
+
+async def test_an_outcome_of_another_result_counts_for_nothing(upserting):
+    class Outer:
+        async def create(self, data, params=None):
+            await Upserting().create({"id": 1})
+            return {}
+
+    seen = []
+    upserting.use("outer", Outer())
+    upserting.service("outer").on("created", lambda record, _: seen.append(record))
+    await upserting.service("outer").create({})
+    assert seen == [{}]

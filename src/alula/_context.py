@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypedDict
@@ -379,7 +379,10 @@ class HookContext(Generic[Result_co, Data_co, User_co, App_co, Service_co]):
             method is not called.
         dispatch: What clients get instead of ``result``, `UNSET` for the same.
         error: The exception, in error hooks. An error hook that sets ``result`` recovers the call.
-        event: The event to emit after the call, None for no event.
+        event: The event to emit after the call, None for no event. After an upsert it is that of
+            what happened, such as ``"patched"`` after a `create` that changed a record.
+        result_events: The event of each record of ``result``, if an upsert of several records
+            created some and changed others; otherwise None. Setting ``event`` overrides it.
         http: ``status``, ``headers`` and ``location`` of the HTTP response.
         caller: The handle of the application that mounts this service, if the call came by it.
     """
@@ -387,6 +390,7 @@ class HookContext(Generic[Result_co, Data_co, User_co, App_co, Service_co]):
     type: str = "around"
     error: BaseException | None = None
     caller: Any = None
+    result_events: Sequence[str] | None = None
 
     if not TYPE_CHECKING:  # checkers know none of these
         __class_getitem__ = classmethod(GenericAlias)  # takes any number of types

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
@@ -12,8 +12,18 @@ from typing import Any, Final, TypeAlias, TypeVar, overload
 
 from alula._context import HookContext
 from alula._user_code import describe_frames, name_of
+from alula.types import is_list
 
-__all__ = ["EventEmitter", "HeldEvents", "Listener", "emit_unless_held", "loop_is_running"]
+__all__ = [
+    "EventEmitter",
+    "HeldEvents",
+    "Listener",
+    "emit_unless_held",
+    "is_in_transaction",
+    "loop_is_running",
+    "note_outcome",
+    "outcome_of",
+]
 
 Listener: TypeAlias = Callable[..., Any]
 AnyListener = TypeVar("AnyListener", bound=Listener)
@@ -197,6 +207,7 @@ class HeldEvents:
 
     def __init__(self, holds: Callable[[HookContext], bool]) -> None:
         self._holds: Callable[[HookContext], bool] | None = holds
+        self._outer: HeldEvents | None = None
         self._waiting: list[Callable[[], None]] = []
 
     def __enter__(self) -> HeldEvents:
@@ -227,6 +238,44 @@ class HeldEvents:
 
 
 _held: Final[ContextVar[HeldEvents | None]] = ContextVar("held_events", default=None)
+
+
+_outcome: Final[ContextVar[Sequence[tuple[object, str]]]] = ContextVar("outcome", default=())
+
+
+def note_outcome(records: Sequence[object], events: Sequence[str]) -> None:
+    """Say which event each record of a result causes, if it is not that of the method.
+
+    A service calls it before it returns them: ``create`` may have changed a record instead.
+
+    Args:
+        records: The records, which the service returns as they are, alone or in a list.
+        events: The event of each.
+    """
+    _outcome.set(tuple(zip(records, events, strict=True)))
+
+
+def outcome_of(result: object) -> list[str] | None:
+    """Return the events that the service has noted for a result, None if it has noted none."""
+    noted = _outcome.get()
+    if not noted:
+        return None
+    _outcome.set(())
+    records: Sequence[object] = result if is_list(result) else [result]
+    # Of another result, if a service is called inside another one and its result is not returned.
+    if [*map(id, records)] != [id(record) for record, _ in noted]:
+        return None
+    return [event for _, event in noted]
+
+
+def is_in_transaction() -> bool:
+    """Tell whether this code runs in a block whose events are held back: in a transaction."""
+    held = _held.get()
+    while held is not None:
+        if held._holds is not None:  # noqa: SLF001  # of the same file
+            return True
+        held = held._outer  # noqa: SLF001  # as above
+    return False
 
 
 def emit_unless_held(context: HookContext, emit: Callable[[], None]) -> None:

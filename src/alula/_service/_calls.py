@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from alula._context import HookContext
+from alula._events import outcome_of
 from alula._service_object import Method, Mountable
 from alula._user_code import describe_frames, name_of
 from alula.hooks import Call, Check, HookTable, behind_checks, watch_params
@@ -129,7 +130,7 @@ def unset_result(context: HookContext) -> RuntimeError:
     )
 
 
-def method_call(
+def method_call(  # noqa: C901  # a further function would be a further frame of each call
     service: object,
     name: str,
     emit: _Emit | None = None,
@@ -153,8 +154,9 @@ def method_call(
     has_id = name in ID_METHODS
     has_data = name not in METHODS_WITHOUT_DATA
     is_coroutine = inspect.iscoroutinefunction(method)
+    may_upsert = name in {"create", "update", "patch"}
 
-    async def call(context: HookContext) -> None:
+    async def call(context: HookContext) -> None:  # every frame counts here
         if check is not None:
             await check(context.app, context._params)  # noqa: SLF001  # as below
         if before:
@@ -177,6 +179,8 @@ def method_call(
             if result is UNSET:
                 raise unset_result(context)
             context.result = result
+            if may_upsert:
+                _take_outcome(context)
         if emit is not None and (event := context.event) is not None:
             emit(event, context)
 
@@ -193,6 +197,16 @@ def method_call(
     marked.with_check = None if check is not None else with_check
     marked.with_before = None if has_hooks else with_before
     return describe_frames(call, _describe_call)
+
+
+def _take_outcome(context: HookContext) -> None:
+    """Set the event of a call to what happened, unless a hook has chosen another one."""
+    events = outcome_of(context.result)
+    if events is not None and context.event == EVENT_OF_METHOD[context.method]:
+        if len(set(events)) == 1:
+            context.event = events[0]
+        else:
+            context.result_events = events
 
 
 def _describe_call(names: Mapping[str, Any]) -> str:
@@ -230,6 +244,7 @@ def forwarding_call(handle: Mountable, name: str) -> Call:
         inner.http, inner.event, inner.caller = context.http, context.event, context.service
         await handle.run(inner)
         context.http, context.event = inner.http, inner.event
+        context.result_events = inner.result_events
         context.result, context.dispatch = inner.result, inner.dispatch
 
     return call

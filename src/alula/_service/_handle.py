@@ -332,14 +332,20 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
 
     def emit_event(self, event: str, context: HookContext) -> None:
         """Emit the event of a call that has succeeded, if anybody may hear it."""
-        if not self.has_audience(event):
+        events = context.result_events
+        if event != EVENT_OF_METHOD.get(context.method):  # a hook has chosen it
+            events = None
+        if not any(map(self.has_audience, events or (event,))):
             return
         # Now: hooks and callers may change the list while events are held back.
         records = event_records(context)
+        if events is None or len(events) != len(records):
+            events = [event] * len(records)
 
         def emit_each() -> None:
-            for record, public in records:
-                self._emit_result(event, record, public, context)
+            for name, (record, public) in zip(events, records, strict=True):
+                if self.has_audience(name):
+                    self._emit_result(name, record, public, context)
 
         emit_unless_held(context, emit_each)
 

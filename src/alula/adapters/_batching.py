@@ -7,6 +7,8 @@ What holds in this file (as in DataLoader, but across requests):
   together, and no caller waits for company.
 - A single key loads in its caller's task. A batch of several runs in a task and a context of its
   own: neither a cancelled caller nor the context of one caller affects the others.
+- One caller never fails another: if a query of several keys fails and `goes_alone` says that it
+  may be one key's fault, each caller gets `ALONE` and sends its own query.
 - A caller waits only for queries that were under way when it came: when the last of them has
   ended, its key has been sent. It waits no longer than `MAX_WAIT_SECONDS`: then a timer sends its
   key beside them.
@@ -23,7 +25,10 @@ from operator import attrgetter, methodcaller
 from time import monotonic as time
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-__all__ = ["MAX_BATCH", "MAX_WAIT_SECONDS", "MIN_SPLIT", "Batcher", "one_for_each"]
+__all__ = ["ALONE", "MAX_BATCH", "MAX_WAIT_SECONDS", "MIN_SPLIT", "Batcher", "one_for_each"]
+
+ALONE: Final = object()
+"""The result for a caller that has to query the database itself; its key has had no effect."""
 
 Key = TypeVar("Key")
 Result = TypeVar("Result")
@@ -80,7 +85,8 @@ class Batcher(Generic[Key, Result]):
 
     Args:
         load_many: Queries the database for some keys; returns as many results in the same order.
-            An exception among them is raised for its caller; one that it raises, for all.
+            An exception among them is raised for its caller; for one that it raises, see
+            ``goes_alone``.
         on_idle: Called when the last query has ended and no key waits. Queries that hang do not
             count.
         concurrency: How many queries may be under way side by side, each with its part of the
@@ -88,12 +94,16 @@ class Batcher(Generic[Key, Result]):
         evenly: Whether a query is sent beside others only with its share of the keys: as many as
             those have on average, if all that may be side by side are under way. Fewer keys wait
             for one of those to end. It is for queries that cost as much as many of their keys.
+        goes_alone: Tells of an error of ``load_many`` for several keys whether each caller goes
+            alone. It must be False where the query may have had an effect, or where each of many
+            queries would fail like this one. Then all callers get the error.
     """
 
     __slots__ = (
         "_concurrency",
         "_evenly",
         "_gathers",
+        "_goes_alone",
         "_load_many",
         "_on_idle",
         "_sent",
@@ -110,11 +120,13 @@ class Batcher(Generic[Key, Result]):
         concurrency: int = 1,
         *,
         evenly: bool = False,
+        goes_alone: Callable[[Exception], bool] = lambda _: False,
     ) -> None:
         self._load_many = load_many
         self._on_idle = on_idle
         self._concurrency = concurrency
         self._evenly = evenly
+        self._goes_alone = goes_alone
         self._sent = 0  # how many queries
         self._waiting: list[_Waiting[Key, Result]] = []
         self._gathers = False  # a caller waits for the rest of this turn of the loop
@@ -126,7 +138,7 @@ class Batcher(Generic[Key, Result]):
     def load(self, key: Key) -> Awaitable[Result]:
         """Return an awaitable of the result for a key, which goes with the next query.
 
-        It raises what the query raised, or returned for this key.
+        It raises what the query raised, or returned for this key. The result may be `ALONE`.
         """
         # A future alone for most callers under load: a coroutine around it costs as much again.
         if self._gathers:
@@ -283,7 +295,8 @@ class Batcher(Generic[Key, Result]):
         try:
             results = await self._load_many(list(map(_KEY, batch)))
         except Exception as error:  # noqa: BLE001  # all of them are for the callers
-            results = [error] * len(batch)
+            is_shared = len(batch) > 1
+            results = [ALONE if is_shared and self._goes_alone(error) else error] * len(batch)
         except asyncio.CancelledError:  # the event loop is being closed
             for caller in batch:
                 caller.future.cancel()

@@ -84,6 +84,7 @@ class RetriedCall:
                 context.params = self._copied_params(self._params)
                 context.id, context.data = self._id, copied(self._data, self._immutable)
                 context.event, context.http = self._event, dict(self._http)
+                context.result_events = None
         held.release()
 
     def _copied_params(self, params: Params) -> Params:

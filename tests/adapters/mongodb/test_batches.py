@@ -10,8 +10,10 @@ from bson import DBRef, Decimal128, ObjectId
 from bson.errors import InvalidBSON
 from pymongo import AsyncMongoClient, WriteConcern, errors, monitoring
 
+from alula import App
+from alula._events import HeldEvents
 from alula.adapters import _batching as batching
-from alula.adapters.mongodb import MongoDBService
+from alula.adapters.mongodb import MongoDBService, _shared_writes, transaction
 from alula.adapters.mongodb._batches import Batches
 from alula.adapters.mongodb._options import MongoDBOptions, limited
 from alula.errors import BadRequest, Conflict, NotFound, Unavailable
@@ -654,6 +656,153 @@ async def test_writes_that_a_transaction_holds_up_hold_up_nobody_else(watched, m
         assert not any(task.done() for task in locked)
         await session.abort_transaction()
     assert [record["n"] for record in await asyncio.gather(*locked)] == [100] * 3
+
+
+# -- what a transaction has locked -----------------------------------------------------------------
+
+FREE = [ObjectId() for _ in range(20)]
+CALLS = {
+    "patches": lambda service, n: service.patch(FREE[n], {"on": 1}),
+    "patches of a unique key": lambda service, n: service.patch(FREE[n], {"key": n}),
+    "creates": lambda service, n: service.create({"key": n, "on": 1}),
+    "creates with ids": lambda service, n: service.create({"_id": f"new {n}", "key": n, "on": 1}),
+}
+
+
+@pytest.fixture
+async def locked(watched, model):
+    """Return a session whose transaction has locked a record, and the unique key 3."""
+    await model.create_index("key", unique=True, sparse=True)
+    await model.insert_many([{"_id": key, "n": n} for n, key in enumerate(FREE)])
+    async with watched.start_session() as session, await session.start_transaction():
+        await model.update_one({"_id": FREE[3]}, {"$set": {"n": -1}}, session=session)
+        await model.insert_one({"_id": "locked", "key": 3}, session=session)
+        yield session
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+async def test_what_a_transaction_has_locked_holds_up_its_own_caller_only(model, locked, call):
+    service = MongoDBService(model)
+    began = time.monotonic()
+    calls = [asyncio.ensure_future(call(service, n)) for n in range(20)]
+    free = await asyncio.gather(*calls[:3], *calls[4:])
+    assert time.monotonic() - began < 5  # 10 is the time limit
+    assert all("on" in record or "key" in record for record in free)
+    assert not calls[3].done()
+    await locked.abort_transaction()
+    record = await calls[3]
+    assert record.get("key", record.get("on")) in {1, 3}
+    stored = [await model.find_one({"_id": record["_id"]}) for record in [*free, record]]
+    assert stored == [*free, record]
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+async def test_a_server_without_killing_lets_the_write_go_on(model, locked, call, monkeypatch):
+    database = type(model.database)
+    monkeypatch.setattr(database, "command", refuse)
+    service = MongoDBService(model)
+    calls = [asyncio.ensure_future(call(service, n)) for n in range(20)]
+    await asyncio.sleep(0.3)
+    await locked.abort_transaction()
+    assert len(await asyncio.gather(*calls)) == 20
+
+
+async def refuse(*_, **__):
+    raise errors.OperationFailure("no such command", 59)
+
+
+async def test_a_stopped_write_that_is_not_acknowledged_is_an_error(model, locked):
+    unsafe = model.with_options(write_concern=WriteConcern(w=3, wtimeout=50))
+    service = MongoDBService(unsafe)
+    calls = [asyncio.ensure_future(service.patch(key, {"on": 1})) for key in FREE[:6]]
+    results = await asyncio.gather(*calls[:3], return_exceptions=True)
+    assert not any(isinstance(result, dict) for result in results)
+    await locked.abort_transaction()
+    await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_a_busy_server_has_more_time(model, monkeypatch):
+    patience = _shared_writes.Patience()
+    killed = []
+
+    async def kill(*arguments, **_):
+        killed.append(arguments)
+
+    def taking(seconds):
+        return lambda _: asyncio.sleep(seconds)
+
+    monkeypatch.setattr(type(model.database), "command", kill)
+    for seconds in (0.05, 0.3, 0.5, 1):
+        await patience.write(model, taking(seconds))
+        assert len(killed) == 0
+    await patience.write(model, taking(2.2))  # not for ever
+    assert len(killed) == 1
+    await _shared_writes.Patience().write(model, taking(0.3))
+    assert len(killed) == 2
+
+
+async def test_who_is_cancelled_cancels_the_write(model):
+    ended = []
+
+    async def write(session):
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(True)
+
+    task = asyncio.ensure_future(_shared_writes.Patience().write(model, write))
+    await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.sleep(0)
+    assert ended == [True]
+
+
+async def test_equal_records_with_one_id_are_stored_once(model, locked):
+    service = MongoDBService(model)
+    data = [{"_id": f"n{n % 3}", "key": n % 3 + 10} for n in range(6)]
+    calls = [asyncio.ensure_future(service.create(record)) for record in data]
+    calls.append(asyncio.ensure_future(service.create({"key": 3})))
+    results = await asyncio.gather(*calls[:6], return_exceptions=True)
+    assert [type(result) for result in results] == [dict] * 3 + [Conflict] * 3
+    await locked.abort_transaction()
+    await calls[6]
+
+
+@pytest.mark.parametrize("way", ["in a transaction", "outside"])
+async def test_a_call_within_a_transaction_is_not_shared(model, commands, way):
+    service = MongoDBService(model)
+    calls = [service.get(1), service.get(2)]
+    if way == "outside":
+        await asyncio.gather(*calls)
+    else:
+        with HeldEvents(lambda _: False):
+            await asyncio.gather(*calls, service.find(), service.patch(1, {"n": 5}))
+            await service.create({"n": 1})
+    assert commands.names[:2] == (["find"] if way == "outside" else ["find", "find"])
+
+
+async def test_a_hook_in_a_transaction_does_not_wait_for_itself(watched, model):
+    app = App()
+    app.use("notes", MongoDBService(model, paginate={"default": 2}))
+    notes = app.service("notes")
+    await model.insert_many([{"_id": key, "n": n} for n, key in enumerate(FREE)])
+    others = []
+
+    class Jobs:
+        async def create(self, data, params=None):
+            await notes.patch(FREE[0], {"n": 100}, docdb=params.docdb)
+            others.extend(asyncio.ensure_future(notes.patch(key, {"n": -1})) for key in FREE[:4])
+            # Beside others of which one waits for the transaction.
+            await asyncio.gather(*(notes.patch(key, {"n": 200}) for key in FREE[4:8]))
+            return {}
+
+    app.use("jobs", Jobs())
+    app.service("jobs").hooks(around={"create": [transaction(watched)]})
+    async with asyncio.timeout(8):  # 10 is the time limit
+        await app.service("jobs").create({})
+        assert [record["n"] for record in await asyncio.gather(*others)] == [-1] * 4
 
 
 async def test_where_the_server_is_gone_all_wait_equally_long():

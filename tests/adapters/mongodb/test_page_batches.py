@@ -7,8 +7,15 @@ import time
 
 import pytest
 from bson import ObjectId
+from bson.errors import InvalidBSON
 from pymongo import AsyncMongoClient, monitoring
-from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.errors import (
+    AutoReconnect,
+    ExecutionTimeout,
+    NetworkTimeout,
+    OperationFailure,
+    PyMongoError,
+)
 
 from alula._context import Params
 from alula.adapters import _totals as totals_module
@@ -16,7 +23,7 @@ from alula.adapters.mongodb import MongoDBService
 from alula.adapters.mongodb import _batches as batches_module
 from alula.adapters.mongodb._batches import Batches
 from alula.adapters.mongodb._options import MongoDBOptions, limited
-from alula.errors import BadRequest
+from alula.errors import Unavailable
 
 DATABASE = "alula_page_batches"
 CASE_BLIND = {"locale": "en", "strength": 2}
@@ -181,24 +188,59 @@ async def test_many_different_pages_take_several_round_trips(service, commands):
     assert [len(each["pipeline"][-1]["$facet"]) for each in commands.take()] == [21, 11]
 
 
-async def test_a_failed_one_of_them_fails_for_all_when_the_others_have_ended(
-    service, model, monkeypatch
-):
+@pytest.mark.parametrize(
+    "error",
+    [
+        OperationFailure("BufBuilder attempted to grow()", 13548),
+        OperationFailure("interrupted", 11601),
+        ExecutionTimeout("too late", 50),
+        NetworkTimeout("too late"),
+        InvalidBSON("a date beyond the year 9999"),
+        MemoryError(),
+    ],
+    ids=repr,
+)
+async def test_where_a_shared_one_fails_each_is_queried_alone(service, model, monkeypatch, error):
     finds = await service({})
     aggregate, ended = type(model).aggregate, []
 
     async def fail(self, stages, **options):
-        if len(stages[-1]["$facet"]) < 20:
-            raise OperationFailure("no", 2)
-        cursor = await aggregate(self, stages, **options)
-        ended.append(cursor)
-        return cursor
+        if "$facet" in stages[-1] and len(stages[-1]["$facet"]) > 2:
+            raise error
+        ended.append(await aggregate(self, stages, **options))
+        return ended[-1]
 
     monkeypatch.setattr(type(model), "aggregate", fail)
-    calls = [finds.find({"query": {"$skip": skip, "$limit": 1}}) for skip in range(25)]
+    found = await pages(finds, *({"$sort": {"n": 1}, "$skip": n, "$limit": 1} for n in range(25)))
+    assert [numbers(page) for page in found] == [[n] for n in range(25)]
+    assert len(ended) == 25
+
+
+async def test_where_the_database_is_gone_all_of_them_fail(service, model, monkeypatch):
+    finds = await service({})
+    tried = []
+
+    async def fail(self, stages, **options):
+        tried.append(stages)
+        raise AutoReconnect("no")
+
+    monkeypatch.setattr(type(model), "aggregate", fail)
+    calls = [finds.find({"query": {"$skip": skip, "$limit": 1}}) for skip in range(5)]
     found = await asyncio.gather(*calls, return_exceptions=True)
-    assert [type(each) for each in found] == [BadRequest] * 25
-    assert len(ended) == 1
+    assert [type(each) for each in found] == [Unavailable] * 5
+    assert len(tried) == 1
+
+
+@pytest.mark.parametrize("with_total", [True, False])
+async def test_pages_of_ten_megabytes_that_are_read_at_once(service, model, with_total):
+    await model.insert_many([{"large": "x" * 1_000_000, "n": n} for n in range(80)])
+    large = {"large": {"$ne": None}, "$sort": {"n": 1}, "$limit": 10}
+    finds = await service(large)
+    params = {} if with_total else {"paginate": False}
+    found = await pages(finds, *(large | {"$skip": 10 * n} for n in range(8)), **params)
+    records = [page["data"] if with_total else page for page in found]
+    assert [page[0]["n"] for page in records] == list(range(0, 80, 10))
+    assert all(len(page) == 10 for page in records)
 
 
 @pytest.mark.parametrize("code", [146, 292, 10334])

@@ -561,3 +561,60 @@ async def test_the_order_by_an_element_holds_whatever_is_selected(collection, op
 async def test_who_is_calling_makes_no_difference_for_a_get(people):
     assert vars(MongoDBService)["ignores_caller"] is True
     assert await names_of_caller(people, 1) == set()
+
+
+# -- pages of records that are equal in all fields of `$sort` --------------------------------------
+
+WAYS_TO_PAGE = {
+    "with totals": {"paginate": {"default": 10, "max": 50}},
+    "without totals": {"paginate": {"default": 10, "count": "none"}},
+    "without pages": {},
+    "by another id": {"paginate": {"default": 10}, "id": "n"},
+    "each alone": {"paginate": {"default": 10}, "share": False},
+}
+
+
+@pytest.mark.parametrize("options", WAYS_TO_PAGE.values(), ids=WAYS_TO_PAGE)
+@pytest.mark.parametrize("index", [None, [("kind", 1)], [("kind", 1), ("_id", 1)]], ids=repr)
+@pytest.mark.parametrize("direction", [1, -1])
+async def test_pages_of_equal_records_lose_and_repeat_none(collection, options, index, direction):
+    await collection.insert_many([{"n": n, "kind": n % 2, "on": n % 3} for n in range(100)])
+    if index is not None:
+        await collection.create_index(index)
+    service = MongoDBService(collection, **options)
+    found = []
+    for skip in range(0, 100, 10):
+        query = {"$sort": {"kind": direction}, "$limit": 10, "$skip": skip}
+        page = await service.find({"query": query})
+        found += page["data"] if "paginate" in options else page
+    assert sorted(record["n"] for record in found) == list(range(100))
+    kinds = [record["kind"] for record in found]
+    assert kinds == sorted(kinds, reverse=direction < 0)
+
+
+def test_where_a_sort_gets_the_id():
+    service = MongoDBService(lambda: None, paginate={"default": 10}, id="n")
+
+    def sort_of(query, **params):
+        stages = service.make_framework_pipeline(query=query, **params)
+        return next((stage["$sort"] for stage in stages if "$sort" in stage), None)
+
+    assert sort_of({"$sort": {"a": 1, "b": -1}}) == {"a": 1, "b": -1, "_id": -1}
+    assert sort_of({"$sort": {"a": 1}, "$skip": 3}, paginate=False) == {"a": 1, "_id": 1}
+    for unchanged in ({"a": 1, "n": 1}, {"_id": -1, "a": 1}):
+        assert sort_of({"$sort": unchanged}) == unchanged
+    assert sort_of({"$sort": {"a": 1}}, paginate=False) == {"a": 1}
+    assert sort_of({"$sort": {"a": 1}}, paginate=False, docdb={"limit": 5}) == {"a": 1, "_id": 1}
+    assert sort_of({}, docdb={"sort": [("a", 1)]}) == {"a": 1}
+    assert sort_of({}) is None
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+async def test_an_index_that_ends_with_the_id_serves_a_page(collection, direction):
+    await collection.insert_many([{"kind": n % 2} for n in range(50)])
+    await collection.create_index([("kind", 1), ("_id", 1)])
+    service = MongoDBService(collection, paginate={"default": 5})
+    cursor = await service.find_raw(query={"$sort": {"kind": direction}})
+    plan = repr((await cursor.explain())["queryPlanner"]["winningPlan"])
+    assert "IXSCAN" in plan
+    assert "SORT" not in plan

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -19,17 +20,20 @@ from sqlalchemy import (
     Double,
     ForeignKey,
     Integer,
+    Interval,
     LargeBinary,
     MetaData,
     Numeric,
     Table,
     Text,
+    TypeDecorator,
     Uuid,
 )
 
-from alula.adapters.sql import Database, SQLService, _batches
+from alula import App, Page
+from alula.adapters.sql import Database, SQLService, _batches, _operation, transaction
 from alula.adapters.sql._statement import Statement
-from alula.errors import BadRequest, Conflict, GeneralError, NotFound, Unavailable
+from alula.errors import BadRequest, Conflict, NotFound, Timeout, Unavailable
 
 metadata = MetaData()
 notes = Table(
@@ -417,21 +421,229 @@ async def test_a_trigger_that_gives_other_ids_stores_nothing_twice(postgresql_sc
 # -- shared statements that fail -------------------------------------------------------------------
 
 
-async def test_a_shared_page_that_is_refused_is_asked_for_alone(service, monkeypatch):
-    monkeypatch.setattr(_batches, "shared_pages", lambda pages: Statement("select 1 / 0"))
+@pytest.mark.parametrize("text", ["select 1 / 0", "selec", "select 'x' from nothing"])
+async def test_a_shared_page_that_fails_is_asked_for_alone(service, monkeypatch, text):
+    monkeypatch.setattr(_batches, "shared_pages", lambda pages: Statement(text))
     pages = await gathered(*(service.find({"query": {"room": n, "$limit": 1}}) for n in (0, 1)))
     assert [page["total"] for page in pages] == [10, 10]
 
 
-async def test_a_shared_page_that_fails_fails_for_all(service, monkeypatch):
-    monkeypatch.setattr(_batches, "shared_pages", lambda pages: Statement("selec"))
-    pages = await gathered(*(service.find({"query": {"room": n, "$limit": 1}}) for n in (0, 1)))
-    assert all(isinstance(page, GeneralError) for page in pages)
+@pytest.mark.parametrize("call", ["get", "page"])
+async def test_a_read_that_takes_too_long_in_company_is_read_alone(service, monkeypatch, call):
+    run = _operation.Operation.run
+    seen = []
+
+    async def late_in_company(operation, statement, **options):
+        seen.append(statement.text)
+        if len(seen) == 1:
+            raise TimeoutError
+        return await run(operation, statement, **options)
+
+    monkeypatch.setattr(_operation.Operation, "run", late_in_company)
+    if call == "get":
+        results = await gathered(*(service.get(n) for n in (1, 2)))
+        assert [record["id"] for record in results] == [1, 2]
+    else:
+        queries = [{"room": n, "$limit": 1} for n in (0, 1)]
+        results = await gathered(*(service.find({"query": query}) for query in queries))
+        assert [page["total"] for page in results] == [10, 10]
+    assert len(seen) == 3
 
 
-async def test_so_do_creates_and_patches(service, monkeypatch):
-    monkeypatch.setattr(_batches, "is_refusal", lambda error: False)
-    results = await gathered(*(service.create({"text": "a", "room": n}) for n in (-1, 1)))
-    assert all(isinstance(result, BadRequest) for result in results)
-    results = await gathered(*(service.patch(n, {"room": n - 2}) for n in (1, 2)))
-    assert all(isinstance(result, BadRequest) for result in results)
+async def test_a_write_of_unknown_outcome_is_not_repeated(service, monkeypatch):
+    run = _operation.Operation.run
+
+    async def loses_the_answer(operation, statement, **options):
+        await run(operation, statement, **options)
+        raise TimeoutError
+
+    monkeypatch.setattr(_operation.Operation, "run", loses_the_answer)
+    for calls in (
+        [service.create({"text": f"lost {n}", "room": 9}) for n in range(3)],
+        [service.patch(n, {"text": "lost"}) for n in (1, 2, 3)],
+    ):
+        assert {type(result) for result in await gathered(*calls)} == {Timeout}
+    monkeypatch.undo()
+    assert (await service.find({"query": {"room": 9}}))["total"] == 3
+
+
+async def test_of_two_statements_of_creates_one_may_fail_alone(service, monkeypatch):
+    run = _operation.Operation.run
+
+    async def failing(operation, statement, **options):
+        if statement.parameters and ["Brook"] in statement.parameters:
+            raise ConnectionResetError
+        return await run(operation, statement, **options)
+
+    monkeypatch.setattr(_operation.Operation, "run", failing)
+    results = await gathered(
+        service.create({"text": "Ada"}),
+        service.create({"text": "Brook", "id": 77}),
+        service.create({"text": "Cleo"}),
+    )
+    assert [results[0]["text"], results[2]["text"]] == ["Ada", "Cleo"]
+    assert isinstance(results[1], Unavailable)
+
+
+class Careful(TypeDecorator):
+    """Refuses to read one value."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_result_value(self, value, dialect):
+        if value == "unreadable":
+            raise LookupError(value)
+        return value
+
+
+async def test_a_record_that_cannot_be_read_fails_alone(database):
+    words = Table(
+        "words",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        Column("word", Careful),
+        Column("n", Integer),
+    )
+    service = SQLService(words, database, paginate={"default": 2})
+    await database.create(service)
+    texts = ["a", "b", "unreadable", "d"]
+    for call in (
+        [service.create({"word": text, "n": n}) for n, text in enumerate(texts)],
+        [service.patch(n, {"n": n}) for n in range(1, 5)],
+        [service.get(n) for n in range(1, 5)],
+        [service.find({"query": {"id": {"$gt": n - 1}, "$limit": 1}}) for n in range(1, 5)],
+    ):
+        results = await gathered(*call)
+        good = type(results[0])
+        assert good in {dict, Page}
+        assert [type(result) for result in results] == [good, good, LookupError, good]
+    assert await database.fetch("select count(*) as n from words where n = id") == [{"n": 4}]
+
+
+async def test_intervals_that_cannot_be_read_fail_alone(database):
+    waits = Table(
+        "waits",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        Column("how_long", Interval),
+        Column("n", Integer),
+    )
+    service = SQLService(waits, database)
+    await database.create(service)
+    await gathered(*(service.create({"n": 0}) for _ in range(4)))
+    await database.execute("update waits set how_long = '100000000 years' where id = 3")
+    for results in (
+        await gathered(*(service.patch(n, {"n": 5}) for n in range(1, 5))),
+        await gathered(*(service.get(n) for n in range(1, 5))),
+    ):
+        assert [type(result) for result in results] == [dict, dict, BadRequest, dict]
+
+
+# -- what other transactions have locked -----------------------------------------------------------
+
+
+def new_note(n):
+    return {"text": f"new {n}", "slug": f"slug {n}"}
+
+
+HELD_UP = {
+    "a locked row": (
+        "update notes set room = 5 where id = 1",
+        lambda service, n: service.patch(n + 1, {"text": f"new {n}"}),
+    ),
+    "a unique value that is being stored": (
+        "insert into notes (text, slug) values ('x', 'slug 0')",
+        lambda service, n: service.create(new_note(n)),
+    ),
+    "a unique value that is being set": (
+        "insert into notes (text, slug) values ('x', 'slug 0')",
+        lambda service, n: service.patch(n + 1, {"slug": f"slug {n}"}),
+    ),
+    "a row that is referred to": (
+        "delete from notes where id = 20",
+        lambda service, n: service.create({**new_note(n), "parent": 20 - n}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("statement", "call"), HELD_UP.values(), ids=HELD_UP)
+async def test_what_others_have_locked_holds_up_its_own_caller_only(
+    service, database, statement, call
+):
+    async with asyncio.timeout(60):
+        async with database.begin() as other:
+            await other.execute(statement)
+            began = time.monotonic()
+            calls = [asyncio.ensure_future(call(service, n)) for n in range(20)]
+            results = await asyncio.gather(*calls[1:])
+            assert time.monotonic() - began < 5  # 10 is the time limit
+            assert all(result["text"] for result in results)
+            assert not calls[0].done()
+            await other.execute("select 1 / 1")
+        assert len(await gathered(calls[0])) == 1
+
+
+async def test_a_locked_record_is_patched_when_it_is_free(service, database):
+    async with database.begin() as other:
+        await other.execute("update notes set room = 5 where id = 1")
+        calls = [asyncio.ensure_future(service.patch(n, {"slug": f"{n}"})) for n in (1, 2, 99)]
+        await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+    results = await gathered(*calls)
+    assert (results[0]["room"], results[0]["slug"]) == (5, "1")
+    assert results[1]["slug"] == "2"
+    assert isinstance(results[2], NotFound)
+
+
+async def test_one_that_no_longer_meets_the_query_is_not_found(service, database):
+    async with database.begin() as other:
+        await other.execute("update notes set room = 5 where id = 1")
+        calls = [
+            asyncio.ensure_future(service.patch(n, {"slug": f"{n}"}, {"query": {"room": 0}}))
+            for n in (1, 3, 2)
+        ]
+        await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+    results = await gathered(*calls)
+    assert isinstance(results[0], NotFound)
+    assert results[1]["slug"] == "3"
+    assert isinstance(results[2], NotFound)
+
+
+@pytest.mark.parametrize("way", ["a hook", "a block"])
+async def test_a_call_within_a_transaction_waits_for_no_other(database, way):
+    app = App()
+    app.use("notes", SQLService(notes, database))
+    await database.create()
+    service = app.service("notes")
+    for n in range(4):
+        await service.create({"text": f"{n}"})
+    begun = asyncio.Event()
+    others = []
+
+    async def work(connection):
+        await service.patch(1, {"text": "locked"}, sql={"connection": connection})
+        begun.set()
+        await asyncio.sleep(0.01)
+        # Without the transaction, beside others of which one waits for it.
+        calls = [service.patch(3, {"text": "own"}), service.get(3), service.find()]
+        await asyncio.gather(*calls, service.create({"text": "own"}))
+
+    async def outside():
+        await begun.wait()
+        others.append(asyncio.ensure_future(service.patch(1, {"text": "outside"})))
+        others.append(asyncio.ensure_future(service.patch(2, {"text": "outside"})))
+
+    class Jobs:
+        async def create(self, data, params=None):
+            await work(params.sql["connection"])
+            return {}
+
+    app.use("jobs", Jobs())
+    app.service("jobs").hooks(around={"create": [transaction(database)]})
+    async with asyncio.timeout(8):  # 10 is the time limit
+        if way == "a hook":
+            await asyncio.gather(outside(), app.service("jobs").create({}))
+        else:
+            async with database.transaction() as connection:
+                await asyncio.gather(outside(), work(connection))
+        assert [record["text"] for record in await asyncio.gather(*others)] == ["outside"] * 2

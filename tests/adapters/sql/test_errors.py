@@ -12,9 +12,10 @@ from tests.adapters.sql.statements import created
 from alula.adapters.sql import Database, SQLService
 from alula.adapters.sql._errors import (
     is_of_asyncpg,
-    is_refusal,
+    is_outage,
     is_serialization_failure,
     translated,
+    was_undone,
 )
 from alula.adapters.sql._statement import Statement
 from alula.errors import (
@@ -352,22 +353,24 @@ async def test_a_constraint_that_cannot_be_read_is_not_named(pets, database):
 
 
 @pytest.mark.parametrize(
-    ("error", "expected"),
+    ("error", "outage", "undone"),
     [
-        (postgresql_error("23505"), True),
-        (postgresql_error("22003"), True),
-        (postgresql_error("42501"), True),
-        (postgresql_error("40P01"), True),
-        (postgresql_error("P0001"), True),
-        (postgresql_error("57P01"), False),
-        (asyncpg.InterfaceError("x"), False),
-        (ConnectionResetError(), False),
-        (sqlite3.IntegrityError("x"), True),
-        (sqlite3.OperationalError("x"), False),
+        (postgresql_error("23505"), False, True),
+        (postgresql_error("55P03"), False, True),
+        (postgresql_error("40P01"), False, True),
+        (postgresql_error("57014"), False, True),
+        (postgresql_error("57P01"), True, False),
+        (postgresql_error("53300"), True, False),
+        (asyncpg.InterfaceError("x"), True, False),
+        (ConnectionResetError(), True, False),
+        (TimeoutError(), False, False),
+        (ValueError("the driver cannot read a row"), False, False),
+        (sqlite3.IntegrityError("x"), False, False),
+        (sqlite_error("SQLITE_IOERR_READ"), True, False),
     ],
 )
-def test_what_the_database_refused_can_be_tried_alone(error, expected):
-    assert is_refusal(error) is expected
+def test_what_a_shared_statement_failed_of(error, outage, undone):
+    assert (is_outage(error), was_undone(error)) == (outage, undone)
 
 
 def test_serialization_failures_are_found_behind_other_errors():

@@ -313,7 +313,7 @@ async def test_writers_wait_for_a_transaction_and_no_longer(database):
         waits = asyncio.ensure_future(database.run(insert(1), 0.03, writes=True))
         other = database.begin(seconds=0.03)
         with pytest.raises(TimeoutError):
-            await other.__aenter__()
+            await asyncio.ensure_future(other.__aenter__())  # in a task of its own
         with pytest.raises(TimeoutError, match=r"waited .* for an open transaction"):
             await waits
         await transaction.run(insert(2), 5)
@@ -378,6 +378,33 @@ async def test_a_statement_in_a_transaction_is_stopped_alone(database):
         call.cancel()
         await transaction.run(insert(3), 5)
     assert await count(database) == 2
+
+
+@pytest.mark.parametrize("end", ["its time is over", "its task is cancelled"])
+async def test_one_that_ends_badly_stops_what_it_runs(database, end):
+    others = []
+    is_late = end == "its time is over"
+
+    async def hold():
+        async with database.begin(seconds=0.3 if is_late else 60) as transaction:
+            await transaction.run(insert(1), 5)
+            others.extend(
+                asyncio.ensure_future(transaction.run(statement, 60))
+                for statement in (SLOW, insert(2))
+            )
+            await asyncio.sleep(0.4 if is_late else 60)
+
+    task = asyncio.ensure_future(hold())
+    async with asyncio.timeout(30):
+        await eventually(lambda: others)
+        await asyncio.sleep(0.05)
+        if not is_late:
+            task.cancel()
+        results = await asyncio.gather(task, *others, return_exceptions=True)
+        expected = TimeoutError if is_late else RuntimeError
+        assert isinstance(results[0], TimeoutError if is_late else asyncio.CancelledError)
+        assert [type(result) for result in results[1:]] == [expected, expected]
+        assert await count(database) == 0  # and the thread is free
 
 
 async def test_closing_rolls_back_what_is_open(database):

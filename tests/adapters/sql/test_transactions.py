@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import asyncpg
 import pytest
@@ -339,6 +340,109 @@ async def test_tasks_that_are_started_inside_have_transactions_of_their_own(data
 
     async with database.transaction() as outer:
         assert await asyncio.create_task(read()) is not outer
+
+
+# -- calls that do not take part -------------------------------------------------------------------
+
+ALONE = {
+    "create": lambda app, database: app.service("people").create({"name": "Ada"}),
+    "a list": lambda app, database: app.service("people").create([{"id": 1}, {"name": "Ada"}]),
+    "patch": lambda app, database: app.service("people").patch(1, {"name": "Ada"}),
+    "update": lambda app, database: app.service("people").update(1, {"name": "Ada"}),
+    "remove": lambda app, database: app.service("people").remove(1),
+    "patch of many": lambda app, database: app.service("people").patch(None, {"name": "Ada"}),
+    "own SQL": lambda app, database: database.execute("delete from people"),
+    "own SQL that returns rows": lambda app, database: database.fetch(
+        "insert into people (name) values ('Ada') returning id"
+    ),
+    "a transaction of its own": lambda app, database: app.service("bank").create({"a": "Ada"}),
+}
+
+
+@pytest.mark.parametrize("call", ALONE.values(), ids=ALONE)
+@pytest.mark.parametrize("place", ["file", "memory"])
+async def test_sqlite_tells_at_once_of_a_call_that_waits_for_its_own_transaction(
+    tmp_path, call, place, events_of
+):
+    database = Database(f"sqlite:///{tmp_path / 't.sqlite'}" if place == "file" else "sqlite://")
+    app = App()
+    app.use("people", SQLService(people, database, multi=True))
+    app.use("bank", Bank(app))
+    app.service("bank").hooks(around={"create": [transaction(database)]})
+
+    async def careless(context):
+        await call(app, database)
+
+    class Jobs:
+        async def create(self, data, params=None):
+            return await app.service("people").create({"name": "Bob"}, sql=params.sql)
+
+    app.use("jobs", Jobs())
+    app.service("jobs").hooks(around={"create": [transaction(database)]})
+    app.service("jobs").hooks(before={"create": [careless]})
+    seen = events_of(app)
+    await database.create()
+    began = time.monotonic()
+    message = r"Pass the transaction on: .* The statement is: (insert|update|delete|select|begin)"
+    with pytest.raises(RuntimeError, match=message):
+        await app.service("jobs").create({})
+    with pytest.raises(RuntimeError, match=message):
+        async with database.transaction():
+            await call(app, database)
+    assert time.monotonic() - began < 5  # 10 is the time limit
+    assert await app.service("people").find() == []
+    assert seen == []
+    await app.service("people").create({"name": "Bob"})  # and nothing is left behind
+    await database.close()
+
+
+@pytest.fixture
+def events_of():
+    def watch(app):
+        seen = []
+        for event in ("created", "patched", "updated", "removed"):
+            app.service("people").on(event, lambda person, context: seen.append(person))
+        return seen
+
+    return watch
+
+
+async def test_reads_of_a_file_wait_for_no_transaction_and_those_in_memory_are_refused(tmp_path):
+    for url in (f"sqlite:///{tmp_path / 't.sqlite'}", "sqlite://"):
+        database = Database(url)
+        service = SQLService(people, database)
+        await database.create(service)
+        async with database.transaction():
+            if url == "sqlite://":
+                for read in (service.find(), service.get(1), database.fetch("select 1")):
+                    with pytest.raises(RuntimeError, match="Pass the transaction on"):
+                        await read
+            else:
+                assert await service.find() == []
+                assert await database.fetch("select 1 as n") == [{"n": 1}]
+        async with database.transaction(read_only=True):
+            if url != "sqlite://":
+                await service.create({"name": "Ada"})
+        await service.create({"name": "Bob"})  # the transaction is over
+        await database.close()
+
+
+async def test_a_task_that_is_started_inside_waits_for_the_end(app, database):
+    async with database.transaction() as connection:
+        task = asyncio.create_task(app.service("people").create({"name": "Ada"}))
+        await app.service("people").create({"name": "Bob"}, sql={"connection": connection})
+    assert (await task)["name"] == "Ada"
+    assert await names(app) == ["Ada", "Bob"]
+
+
+async def test_another_database_is_another_matter(app, database):
+    other = Database("sqlite://")
+    service = SQLService(people, other)
+    await other.create(service)
+    async with database.transaction():
+        await service.create({"name": "Ada"})
+    assert len(await service.find()) == 1
+    await other.close()
 
 
 async def test_each_database_has_its_own(database):

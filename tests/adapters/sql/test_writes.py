@@ -675,9 +675,9 @@ async def test_shared_patches(shared):
         for number in range(4)
     ]
     statement = shared.statements.patch_shared([3, 1, 99, 2], rows, read(name={"$ne": "a"}))
-    changed = await shared.records(statement)
-    assert sorted((record["id"], record["age"]) for record in changed) == [(2, 3), (3, 0)]
-    assert {tuple(record["tags"]) for record in changed} == {(), ("3", "3", "3")}
+    changed = shared.statements.shared_changes(await shared.database.run(statement, 30))
+    assert {key: record["age"] for key, record in changed.items()} == {2: 3, 3: 0}
+    assert {tuple(record["tags"]) for record in changed.values()} == {(), ("3", "3", "3")}
 
 
 async def test_shared_patches_never_wait_for_each_other(shared):

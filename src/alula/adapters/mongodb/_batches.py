@@ -4,9 +4,10 @@ What holds in this file:
 
 - A batch has only calls that would send the same but for the id, the record or the page: the
   collection, the criteria, the fields, the collation and the time limit are the same to the byte.
-- No call in a session joins a batch.
-- What concerns one caller (a missing record, a taken key, a value that cannot be stored) reaches
-  that caller only; a failed round trip reaches all callers of the batch.
+- No call in a session or inside a transaction joins a batch.
+- No caller fails or waits because of another one: what is refused, is locked or fails the round
+  trip goes alone. Only if the database cannot be reached, or nobody knows whether a write took
+  effect, all callers of the batch get that error.
 """
 
 from __future__ import annotations
@@ -21,16 +22,24 @@ import bson
 from bson import ObjectId
 from bson.raw_bson import RawBSONDocument
 from pymongo import errors
+from pymongo.asynchronous.client_session import AsyncClientSession
 
-from alula.adapters._batching import Batcher, one_for_each
+from alula._events import is_in_transaction
+from alula.adapters._batching import ALONE, Batcher, one_for_each
 from alula.adapters._records import copied
 from alula.adapters._totals import PageAndTotal
 from alula.adapters.mongodb._bson_types import BSON_IMMUTABLE
-from alula.adapters.mongodb._errors import TOO_LARGE, not_acknowledged
+from alula.adapters.mongodb._errors import TOO_LARGE, not_acknowledged, was_refused
 from alula.adapters.mongodb._model import Collection
 from alula.adapters.mongodb._options import MongoDBOptions, limited
-from alula.adapters.mongodb._patch_batches import NOT_DONE, Patch, fields_of, patch_batch
+from alula.adapters.mongodb._patch_batches import Patch, fields_of, patch_batch
 from alula.adapters.mongodb._queries import PageRange, Stage, pages_and_total
+from alula.adapters.mongodb._shared_writes import (
+    Patience,
+    WriteStopped,
+    acknowledge,
+    stored_now,
+)
 from alula.types import Id, Record
 
 __all__ = ["Batches"]
@@ -57,6 +66,7 @@ class Batches:
 
     def __init__(self) -> None:
         self._batchers: dict[Key, Batcher[Any, Any]] = {}
+        self._patience = Patience()
 
     async def get(
         self,
@@ -76,14 +86,16 @@ class Batches:
             find_options: Options of PyMongo's ``find_one``, without a session.
         """
         key: Key = None
-        if "get" in options.shared and type(id) in _BATCHED_IDS:
+        if _is_shared("get", options) and type(id) in _BATCHED_IDS:
             key = _key("get", model, options, filter, find_options)
-        if key is None:
-            with limited(options.seconds):
-                return await _find_one(model, filter, find_options, id)
-        load = partial(find_batch, model, filter, find_options)
-        record: Record | None = await self._batcher(key, load, options).load(id)
-        return record
+        if key is not None:
+            load = partial(find_batch, model, filter, find_options)
+            record: Any = await self._batcher(key, load, options).load(id)
+            if record is not ALONE:
+                found: Record | None = record
+                return found
+        with limited(options.seconds):
+            return await _find_one(model, filter, find_options, id)
 
     async def create(
         self,
@@ -101,14 +113,16 @@ class Batches:
             insert_options: Options of PyMongo's ``insert_one``, with which no batch is sent; None
                 for a call without any.
         """
-        is_shared = "create" in options.shared and insert_options is None
-        if not is_shared or len(document) > _MAX_RECORD_BYTES:
+        is_shared = _is_shared("create", options) and insert_options is None
+        result: Any = ALONE
+        if is_shared and len(document) <= _MAX_RECORD_BYTES:
+            key = "create", id(model), options.seconds
+            load = partial(insert_batch, model, self._patience)
+            batcher = self._batcher(key, load, options, concurrency=2, goes_alone=_was_refused)
+            result = await batcher.load(document)
+        if result is ALONE:
             with limited(options.seconds):
                 await model.insert_one(RawBSONDocument(document), **(insert_options or {}))
-            return
-        key = "create", id(model), options.seconds
-        load = partial(insert_batch, model)
-        await self._batcher(key, load, options, concurrency=2).load(document)
 
     async def patch(
         self,
@@ -131,17 +145,19 @@ class Batches:
         """
         fields: bytes | None = None
         key: Key = None
-        if "patch" in options.shared:
+        if _is_shared("patch", options):
             key = _key("patch", model, options, filter, {})
             fields = None if key is None else fields_of(model, id, changes)
         left = options.seconds
         if fields is not None:
             began = time()
-            load = partial(patch_batch, model, filter)
-            batcher = self._batcher(key, load, options, concurrency=3)
-            result: Record | None = await batcher.load(Patch(id, fields, alone))
-            if result is not NOT_DONE:
-                return result
+            load = partial(patch_batch, model, filter, self._patience)
+            # `patch_batch` itself says who goes alone: its read may fail, too, but only as a whole.
+            batcher = self._batcher(key, load, options, concurrency=3, goes_alone=_was_refused)
+            result: Any = await batcher.load(Patch(id, fields))
+            if result is not ALONE:
+                record: Record | None = result
+                return record
             # The batch has had its part of the time. The driver takes 0 for no limit.
             left = None if left is None else max(left - (time() - began), _NO_TIME)
         with limited(left):
@@ -170,11 +186,14 @@ class Batches:
             return one_for_each(callers, {None: records}, _copied)
 
         key: Key = None
-        if "find" in options.shared and size is not None and size <= _MAX_PAGE:
+        if _is_shared("find", options) and size is not None and size <= _MAX_PAGE:
             key = _key("page", model, options, {"stages": stages}, page_options)
+        # All callers want the same page, so an error of it is that of each of them.
         alone = key is None
         records: list[Record] = (
-            (await load([None]))[0] if alone else await self._batcher(key, load, options).load(None)
+            (await load([None]))[0]
+            if alone
+            else await self._batcher(key, load, options, goes_alone=_never).load(None)
         )
         return records
 
@@ -197,13 +216,15 @@ class Batches:
         """
         load = partial(page_batch, model, stages, page_options)
         key: Key = None
-        if "find" in options.shared and page[1] <= _MAX_PAGE:
+        if _is_shared("find", options) and page[1] <= _MAX_PAGE:
             key = _key("pages", model, options, {"stages": stages}, page_options)
-        alone = key is None
-        result: PageAndTotal | None = (
-            (await load([page]))[0] if alone else await self._batcher(key, load, options).load(page)
-        )
-        return result
+        result: Any = ALONE
+        if key is not None:
+            result = await self._batcher(key, load, options).load(page)
+        if result is ALONE:
+            (result,) = await load([page])
+        both: PageAndTotal | None = result
+        return both
 
     async def count(
         self,
@@ -222,7 +243,7 @@ class Batches:
             count_options: Options of PyMongo's ``aggregate``.
         """
         key: Key = None
-        if "count" in options.shared and "session" not in count_options:
+        if _is_shared("count", options) and "session" not in count_options:
             key = _key("count", model, options, {"stages": stages}, count_options)
         if key is None:
             return await _count(model, stages, count_options)
@@ -230,7 +251,7 @@ class Batches:
         async def load(callers: list[None]) -> list[int]:
             return [await _count(model, stages, count_options)] * len(callers)
 
-        total: int = await self._batcher(key, load, options).load(None)
+        total: int = await self._batcher(key, load, options, goes_alone=_never).load(None)
         return total
 
     def _batcher(
@@ -239,6 +260,8 @@ class Batches:
         load: Callable[[list[Any]], Awaitable[Sequence[Any]]],
         options: MongoDBOptions,
         concurrency: int = 1,
+        *,
+        goes_alone: Callable[[Exception], bool] | None = None,
     ) -> Batcher[Any, Any]:
         batcher = self._batchers.get(key)
         if batcher is None:
@@ -253,10 +276,38 @@ class Batches:
             # Evenly, since the two commands and the acknowledgement of a batch of patches cost
             # mongod as much as 17 more patches in it, and Python as much as 36.
             batcher = Batcher(
-                load_in_time, lambda: self._batchers.pop(key), concurrency, evenly=True
+                load_in_time,
+                lambda: self._batchers.pop(key),
+                concurrency,
+                evenly=True,
+                goes_alone=goes_alone or _is_no_outage,
             )
             self._batchers[key] = batcher
         return batcher
+
+
+def _is_shared(name: str, options: MongoDBOptions) -> bool:
+    """Return whether a call may share a round trip with others.
+
+    Within a transaction no call does, even one that does not take part: another call of the batch
+    could wait for this transaction, which waits for its call.
+    """
+    return name in options.shared and not is_in_transaction()
+
+
+def _is_no_outage(error: Exception) -> bool:
+    """Tell of an error of a shared read whether each call may fare better alone."""
+    is_timeout = isinstance(error, errors.NetworkTimeout)  # one of them may take that long
+    return is_timeout or not isinstance(error, errors.ConnectionFailure)
+
+
+def _was_refused(error: Exception) -> bool:
+    """Tell of an error of a shared write whether it has had no effect."""
+    return isinstance(error, errors.OperationFailure) and was_refused(error)
+
+
+def _never(_: Exception) -> bool:
+    return False
 
 
 def _key(
@@ -327,7 +378,10 @@ async def find_batch(
 async def page_batch(
     model: Collection, stages: list[Stage], options: Record, pages: list[PageRange]
 ) -> list[Any]:
-    """Return the records and the total for each page; None if that does not fit into a document."""
+    """Return the records and the total for each page.
+
+    A single page that does not fit into one document with its total is None.
+    """
     wanted = list(dict.fromkeys(pages))
 
     async def load(part: list[PageRange]) -> Sequence[PageAndTotal | None]:
@@ -335,8 +389,9 @@ async def page_batch(
             cursor = await model.aggregate(pages_and_total(stages, part), **options)
             (document,) = await cursor.to_list()
         except errors.OperationFailure as error:
-            if error.code in TOO_LARGE:
-                return [None] * len(part)
+            # Without the total it may fit. If it is refused for another reason, so is that one.
+            if len(wanted) == 1 and (was_refused(error) or error.code in TOO_LARGE):
+                return [None]
             raise
         total = document["total"][0]["total"] if document["total"] else 0
         return [(document[f"page{number}"], total) for number in range(len(part))]
@@ -352,14 +407,24 @@ async def page_batch(
     return one_for_each(pages, results, _copied)
 
 
-async def insert_batch(model: Collection, new: list[bytes]) -> list[Exception | None]:
-    results: list[Exception | None] = [None] * len(new)
+async def insert_batch(model: Collection, patience: Patience, new: list[bytes]) -> list[Any]:
+    """Store records; return None, an error, or `ALONE` for each."""
+    results: list[Any] = [None] * len(new)
     documents: list[Any] = [RawBSONDocument(record) for record in new]
     if len(documents) == 1:
         await model.insert_one(documents[0])
         return results
+
+    async def send(session: AsyncClientSession | None = None) -> None:
+        await model.insert_many(documents, ordered=False, session=session)
+
     try:
-        await model.insert_many(documents, ordered=False)
+        if model.write_concern.acknowledged:
+            await patience.write(model, send)
+        else:  # nobody waits for that, and it may have no session
+            await send()
+    except WriteStopped:
+        return await _not_inserted(model, new)
     except errors.BulkWriteError as error:
         details: Mapping[str, Any] = error.details
         for failure in details["writeConcernErrors"]:  # no record was acknowledged
@@ -369,6 +434,22 @@ async def insert_batch(model: Collection, new: list[bytes]) -> list[Exception | 
             error_type = errors.DuplicateKeyError if is_duplicate else errors.WriteError
             message = failure.get("errmsg", "")
             results[failure["index"]] = error_type(message, failure["code"], failure)
+    return results
+
+
+async def _not_inserted(model: Collection, new: list[bytes]) -> list[Any]:
+    """Return `ALONE` for each record that a stopped command has not stored, None for the others."""
+    documents = {record: RawBSONDocument(record) for record in new}
+    ids = [document["_id"] for document in documents.values()]
+    codec = model.codec_options.with_options(document_class=RawBSONDocument)
+    stored = {document.raw for document in await stored_now(model, ids, codec)}
+    results: list[Any] = []
+    for record in new:
+        is_stored = record in stored
+        stored.discard(record)  # a second record that is equal to it was refused
+        results.append(None if is_stored else ALONE)
+    if None in results:
+        await acknowledge(model, documents[new[results.index(None)]]["_id"])
     return results
 
 

@@ -19,6 +19,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import ReadPreference
 from pymongo.asynchronous.client_session import AsyncClientSession
 
+from alula._events import note_outcome
 from alula.adapters.mongodb._model import Collection
 from alula.types import Id, Record
 
@@ -96,9 +97,12 @@ async def patch_many(
         upsert: Options of ``find_one_and_update`` to create a record if none is selected.
     """
     model = selection.model
+    is_new = False
 
     async def work(session: Session) -> list[Record]:
+        nonlocal is_new
         ids = [record["_id"] for record in await selection.read({"_id": 1}, session)]
+        is_new = upsert is not None and not ids
         if upsert is not None and not ids:
             created: Any = await model.find_one_and_update(
                 selection.filter,
@@ -117,7 +121,10 @@ async def patch_many(
                 records[_key(record["_id"])] = record
         return [records[key] for key in map(_key, ids) if key in records]
 
-    return selection.without_unwanted_id(await in_transaction(model, selection.session, work))
+    changed = selection.without_unwanted_id(await in_transaction(model, selection.session, work))
+    if is_new:
+        note_outcome(changed, ["created"])
+    return changed
 
 
 async def remove_many(selection: Selection, options: Mapping[str, Any]) -> list[Record]:

@@ -43,6 +43,7 @@ __all__ = [
     "all_of",
     "counting",
     "filter_of",
+    "page_query",
     "pages_and_total",
     "projection_of",
     "sorts_by_index",
@@ -176,6 +177,26 @@ class QueryTranslator:
 
     def _converted(self, field: str, value: Any) -> Any:
         return to_object_id(value) if field == "_id" and self.options.objectify else value
+
+
+def page_query(query: Query, params: Params, id: str) -> Query:
+    """Return the query of a page, with what `with_docdb_range` adds and an order without ties.
+
+    Pages of records that are equal in all fields of ``$sort`` would repeat some records and lose
+    others, since MongoDB gives such records in another order each time. So ``_id`` comes last. It
+    has the direction of the field before it: an index of both serves either direction. An order in
+    ``params.docdb`` is the application's own, and stays as it is.
+
+    Args:
+        query: The query.
+        params: The params of the call.
+        id: The name of the id property.
+    """
+    page, sort = with_docdb_range(query, params), query.sort
+    is_page = page.limit is not None or page.skip > 0
+    if not sort or not is_page or any(field in {"_id", id} for field, _ in sort):
+        return page
+    return page._replace(sort=(*sort, ("_id", sort[-1][1])))
 
 
 def with_docdb_range(query: Query, params: Params) -> Query:

@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Final, Literal
 
-from pymongo import ReturnDocument
 from pymongo.asynchronous.command_cursor import AsyncCommandCursor
 from pymongo.asynchronous.cursor import AsyncCursor
 
@@ -40,12 +39,13 @@ from alula.adapters.mongodb._queries import (
     QueryTranslator,
     Stage,
     counting,
+    page_query,
     sorts_by_index,
     with_caller_stages,
-    with_docdb_range,
 )
 from alula.adapters.mongodb._writes import (
     are_operators,
+    changed_or_created,
     check_from_client,
     encoded,
     read_back,
@@ -273,14 +273,15 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         query = options.grammar.read(params.query)
         if options.pagination is not None:
             query = query._replace(limit=options.pagination.limit(query.limit))
-        return params, options, self._translator_for(options), with_docdb_range(query, params)
+        query = page_query(query, params, options.id)
+        return params, options, self._translator_for(options), query
 
     # -- the six methods of the store ----------------------------------------------------------
 
     async def _find(
         self, query: Query, params: Params, options: MongoDBOptions
     ) -> tuple[list[Record], int | None]:
-        query, way = with_docdb_range(query, params), options.counting
+        query, way = page_query(query, params, options.id), options.counting
         with translated, limited(options.seconds):
             model = await self._model_for(params, options)
             page = partial(self._page, model, query, params, options)
@@ -353,16 +354,16 @@ class MongoDBService(AdapterService[MongoDBOptions]):
             model = await self._model_for(params, options)
             if has_operators:
                 changes = update_of(data, options.id)
-                return await self._change(model, id, changes, query, params, options)
+                return await self._change(model, id, changes, query, params, options, "updated")
             data.pop("_id", None)
             if options.id != "_id":
                 data = {options.id: id, **data}
             by_id = translator.filter_with(id, query, params)
             more = translator.options_by_id("replace", params, query)
-            record: Record | None = await model.find_one_and_replace(
-                by_id, data, return_document=ReturnDocument.AFTER, **more
+            replace = partial(model.find_one_and_replace, by_id, data)
+            return await changed_or_created(
+                model, replace, {options.id: translator.key(id)}, more, "updated"
             )
-            return record
 
     async def _patch(
         self, id: Id | None, data: Record, query: Query, params: Params, options: MongoDBOptions
@@ -459,11 +460,12 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         query: Query,
         params: Params,
         options: MongoDBOptions,
+        event: str = "patched",
     ) -> Record | None:
         translator = self._translator_for(options)
         by_id = translator.filter_with(id, query, params)
         more = translator.options_by_id("change", params, query)
-        record: Record | None = await model.find_one_and_update(
-            by_id, changes, return_document=ReturnDocument.AFTER, **more
+        change = partial(model.find_one_and_update, by_id, changes)
+        return await changed_or_created(
+            model, change, {options.id: translator.key(id)}, more, event
         )
-        return record

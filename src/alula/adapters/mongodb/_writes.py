@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from collections.abc import Collection as Names
-from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import bson
 from bson import ObjectId
 from bson.errors import InvalidBSON, InvalidDocument
+from pymongo import ReadPreference, ReturnDocument
 
+from alula._events import note_outcome
 from alula.adapters._records import check_new_id
 from alula.adapters.mongodb._bson_types import to_object_id
 from alula.adapters.mongodb._model import Collection
@@ -19,6 +21,7 @@ from alula.types import JSONValue, Record
 
 __all__ = [
     "are_operators",
+    "changed_or_created",
     "check_from_client",
     "encoded",
     "read_back",
@@ -83,6 +86,38 @@ def read_back(document: bytes, model: Collection) -> Record:
         return bson.decode(document, codec_options=model.codec_options)  # pyright: ignore[reportUnknownMemberType]  # its stub names an array of unknown items
     except InvalidBSON as error:
         raise InvalidDocument(str(error)) from error
+
+
+async def changed_or_created(
+    model: Collection,
+    change: Callable[..., Awaitable[Record | None]],
+    by_id: Mapping[str, Any],
+    options: Mapping[str, Any],
+    event: str,
+) -> Record | None:
+    """Change a record and return it as it is then; an upsert notes whether it has created it.
+
+    Args:
+        model: The collection.
+        change: PyMongo's ``find_one_and_update`` or ``find_one_and_replace``, with a filter and
+            what to change.
+        by_id: The filter for the record by its id alone.
+        options: Further options of ``change``.
+        event: The event of a change.
+    """
+    if not options.get("upsert"):
+        return await change(return_document=ReturnDocument.AFTER, **options)
+    changing = {**options, "upsert": False}
+    record = await change(return_document=ReturnDocument.AFTER, **changing)
+    if record is None:
+        # Another client may create it just now: only the record before tells who has.
+        before = await change(return_document=ReturnDocument.BEFORE, **options)
+        event = event if before is not None else "created"
+        reading = {name: options[name] for name in ("projection", "session") if name in options}
+        primary = model.with_options(read_preference=ReadPreference.PRIMARY)
+        record = await primary.find_one(by_id, **reading)
+    note_outcome([record], [event])
+    return record
 
 
 def are_operators(data: Mapping[str, Any]) -> bool:

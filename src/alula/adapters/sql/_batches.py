@@ -8,8 +8,9 @@ What holds in this file:
 - A batch has only calls that would send the same but for the id or the record: the table, the
   criteria with their values, the changed columns and the time limit are the same.
 - No call in a transaction, and none with ``params.sql``, joins a batch.
-- What concerns one caller (a missing record, a taken key, a refused value) reaches that caller
-  only; a failed round trip reaches all callers of the batch.
+- No caller fails or waits because of another one: a record that is locked, refused or that fails
+  the statement goes alone. Only if the database is away, or nobody knows whether a write took
+  effect, all callers of the batch get that error.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from alula.adapters._batching import Batcher, one_for_each
+from alula.adapters._batching import ALONE, Batcher, one_for_each
 from alula.adapters._records import copied, selector
 from alula.adapters.sql._database import Database
-from alula.adapters.sql._errors import is_refusal
+from alula.adapters.sql._errors import is_outage, was_undone
 from alula.adapters.sql._operation import Operation
 from alula.adapters.sql._statement import Row, Statement
 from alula.adapters.sql._statements._rows import NewRow
@@ -34,9 +35,6 @@ from alula.types import Record
 __all__ = ["Batches"]
 
 Key: TypeAlias = Hashable
-
-_NOT_DONE: Final = object()
-"""The result of a change that has to be done alone."""
 
 
 class _Patch(NamedTuple):
@@ -66,7 +64,7 @@ class Batches:
         self._is_postgresql = database.dialect == "postgresql"
         self._batchers: dict[Key, Batcher[Any, Any]] = {}
 
-    def get(self, operation: Operation, key: object, query: Query) -> Awaitable[Record | None]:
+    async def get(self, operation: Operation, key: object, query: Query) -> Record | None:
         """Return the record with an id that meets a query, None if there is none."""
         batch: Key = None
         if operation.statements.finds_by_id:
@@ -74,24 +72,36 @@ class Batches:
                 batch = "get", operation.key
             else:
                 batch = self._key_of("get", operation, query, query.select)
-        if batch is None:
-            return operation.get(key, query)
-        batcher = self._batchers.get(batch) or self._start(batch, 1, _get_batch, operation, query)
-        return batcher.load(key)
+        if batch is not None:
+            batcher = self._batchers.get(batch) or self._start(
+                batch, 1, _get_batch, operation, query
+            )
+            record: Any = await batcher.load(key)
+            if record is not ALONE:
+                found: Record | None = record
+                return found
+        return await operation.get(key, query)
 
-    def page(self, operation: Operation, statement: Statement) -> Awaitable[Sequence[Row]]:
+    async def page(self, operation: Operation, statement: Statement) -> Sequence[Row]:
         """Return the rows of a statement for a page."""
-        if not self._is_postgresql or not operation.statements.shares_pages:
-            return operation.run(statement)
-        batch = "page", operation.key, statement.text
-        batcher = self._batchers.get(batch) or self._start(batch, 2, _page_batch, operation)
-        return batcher.load(statement)
+        if self._is_postgresql and operation.statements.shares_pages:
+            batch = "page", operation.key, statement.text
+            batcher = self._batchers.get(batch) or self._start(batch, 2, _page_batch, operation)
+            result: Any = await batcher.load(statement)
+            if result is not ALONE:
+                rows: Sequence[Row] = result
+                return rows
+        return await operation.run(statement)
 
-    def create(self, operation: Operation, row: NewRow) -> Awaitable[Record]:
+    async def create(self, operation: Operation, row: NewRow) -> Record:
         """Store a new record and return it; only where `Statements.shares_inserts` says so."""
         batch = "create", operation.key
         batcher = self._batchers.get(batch) or self._start(batch, 2, _create_batch, operation)
-        return batcher.load(row)
+        record: Any = await batcher.load(row)
+        if record is not ALONE:
+            stored: Record = record
+            return stored
+        return await _create_alone(operation, row)
 
     async def patch(
         self, operation: Operation, key: object, changes: Mapping[str, Any], query: Query
@@ -100,7 +110,7 @@ class Batches:
         statements = operation.statements
         row: NewRow | None = None
         batch: Key = None
-        if self._is_postgresql and statements.finds_by_id:
+        if statements.shares_changes:
             row = statements.changed_row(changes)
         if row is not None:
             if query is EMPTY_QUERY:
@@ -112,7 +122,7 @@ class Batches:
                 batch, 2, _patch_batch, operation, query
             )
             record: Any = await batcher.load(_Patch(key, row, changes, query))
-            if record is not _NOT_DONE:
+            if record is not ALONE:
                 if record is None or query.select is None:
                     whole: Record | None = record
                     return whole
@@ -125,7 +135,7 @@ class Batches:
         if batch is None:
             return await operation.count(query)
         batcher = self._batchers.get(batch) or self._start(batch, 1, _count_batch, operation, query)
-        total: int = await batcher.load(None)
+        total: int = await batcher.load(None)  # equal statements: never `ALONE`
         return total
 
     @staticmethod
@@ -153,6 +163,7 @@ class Batches:
             # None: a caller that awaits its key late may find that the batcher has gone meanwhile.
             lambda: self._batchers.pop(key, None),
             concurrency,
+            goes_alone=_GOES_ALONE[load],
         )
         self._batchers[key] = batcher
         return batcher
@@ -184,57 +195,52 @@ async def _count_batch(operation: Operation, query: Query, callers: list[None]) 
 
 
 async def _page_batch(operation: Operation, pages: list[Statement]) -> list[Any]:
-    """Return the rows of each page, or an error."""
-    shared = shared_pages(pages) if len(pages) > 1 else None
-    if shared is not None:
-        try:
-            return pages_of(await operation.run(shared), len(pages))
-        except Exception as error:
-            if not is_refusal(error):  # one has a value that the database refuses
-                raise
-    return await asyncio.gather(*map(operation.run, pages), return_exceptions=True)
+    """Return the rows of each page."""
+    if len(pages) == 1:
+        return [await operation.run(pages[0])]
+    shared = shared_pages(pages)
+    if shared is None:
+        return [ALONE] * len(pages)
+    return pages_of(await operation.run(shared), len(pages))
+
+
+async def _create_alone(operation: Operation, row: NewRow) -> Record:
+    return (await operation.create([operation.statements.insert(row)], None))[0]
 
 
 async def _create_batch(operation: Operation, rows: list[NewRow]) -> list[Any]:
-    """Return the stored record, or an error, for each new row."""
+    """Return the stored record for each new row, `ALONE` for those that were refused."""
     statements = operation.statements
-
-    async def alone(row: NewRow) -> Record:
-        return (await operation.create([statements.insert(row)], None))[0]
-
     if len(rows) == 1:
-        return [await alone(rows[0])]
-    results: list[Any] = [None] * len(rows)
+        return [await _create_alone(operation, rows[0])]
+    results: list[Any] = [ALONE] * len(rows)
 
-    async def insert(part: tuple[list[int], Any]) -> None:
+    async def insert(part: tuple[list[int], Statement]) -> None:
         positions, statement = part
         try:
             stored = await operation.run(statement, writes=True)
         except Exception as error:
-            if not is_refusal(error):
+            if not was_undone(error):
                 raise
             return
         for position, record in zip(positions, statements.shared_reader(stored), strict=True):
-            results[position] = record
+            # Refused, most often since a unique value is taken. Alone, it learns why.
+            results[position] = ALONE if record is None else record
 
     parts = statements.insert_shared(rows)
     if len(parts) == 1:
         await insert(parts[0])
-    else:
-        await asyncio.gather(*map(insert, parts))
-    # Each refused row goes alone, which tells why; most often a unique value is taken.
-    if not all(results):
-        missing = [position for position, record in enumerate(results) if record is None]
-        again = await asyncio.gather(
-            *(alone(rows[position]) for position in missing), return_exceptions=True
-        )
-        for position, result in zip(missing, again, strict=True):
-            results[position] = result
+        return results
+    outcomes = await asyncio.gather(*map(insert, parts), return_exceptions=True)
+    for (positions, _), outcome in zip(parts, outcomes, strict=True):
+        if outcome is not None:
+            for position in positions:
+                results[position] = outcome
     return results
 
 
 async def _patch_batch(operation: Operation, query: Query, patches: list[_Patch]) -> list[Any]:
-    """Return the changed record or None for each patch, `_NOT_DONE` for those that go alone."""
+    """Return the changed record or None for each patch, `ALONE` where its record is locked."""
     statements = operation.statements
     if len(patches) == 1:
         key, _, changes, query = patches[0]
@@ -243,17 +249,20 @@ async def _patch_batch(operation: Operation, query: Query, patches: list[_Patch]
     for position, patch in enumerate(patches):
         firsts.setdefault(patch.key, position)
     rows = [patches[position].row for position in firsts.values()]
-    results: list[Any] = [_NOT_DONE] * len(patches)
-    try:
-        changed = await operation.run(
-            statements.patch_shared(list(firsts), rows, query), writes=True
-        )
-    except Exception as error:
-        if not is_refusal(error):
-            raise
-        return results
-    id_name = statements.table.id.name
-    records = {record[id_name]: record for record in statements.reader()(changed)}
+    changed = await operation.run(statements.patch_shared(list(firsts), rows, query), writes=True)
+    records = statements.shared_changes(changed)
+    results: list[Any] = [ALONE] * len(patches)  # the second patch of a record, too
     for key, position in firsts.items():
-        results[position] = records.get(key)
+        record = records.get(key)
+        if record is not None or key not in records:
+            results[position] = record
     return results
+
+
+_GOES_ALONE: Final[Mapping[Callable[..., Any], Callable[[Exception], bool]]] = {
+    _get_batch: lambda error: not is_outage(error),
+    _page_batch: lambda error: not is_outage(error),
+    _count_batch: lambda _: False,
+    _create_batch: was_undone,
+    _patch_batch: was_undone,
+}

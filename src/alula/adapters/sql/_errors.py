@@ -26,10 +26,11 @@ from alula.errors import (
 
 __all__ = [
     "is_of_asyncpg",
-    "is_refusal",
+    "is_outage",
     "is_serialization_failure",
     "raise_translated",
     "translated",
+    "was_undone",
 ]
 
 _log = logging.getLogger("alula.sql")
@@ -41,6 +42,7 @@ _REFUSED: Final = frozenset({"22", "23", "54", "P0"})
 too large: for an index, for a search."""
 
 _UNAVAILABLE: Final = frozenset({"08", "53", "57"})
+_CANCELED: Final = "57014"
 _NULL: Final = "23502"
 _FOREIGN: Final = frozenset({"23503", "23001"})
 _UNIQUE: Final = frozenset({"23505", "23P01"})
@@ -105,12 +107,25 @@ def raise_translated(error: BaseException, table: Table | None, *, removes: bool
         raise translation from error
 
 
-def is_refusal(error: BaseException) -> bool:
-    """Tell whether the database refused the values or rows of one statement."""
+def is_outage(error: BaseException) -> bool:
+    """Tell whether the database is away or takes no more work, so every statement fails now."""
+    if isinstance(error, TimeoutError):  # which is an OSError
+        return False
     if isinstance(error, sqlite3.Error):
-        return isinstance(error, sqlite3.IntegrityError | sqlite3.DataError)
-    state = _sqlstate(error)
-    return state[:2] in _REFUSED or state in {"42501", "40P01"}
+        return primary_name(error) in _SQLITE_UNAVAILABLE
+    if is_of_asyncpg(error):
+        state = _sqlstate(error)
+        return not state or (state != _CANCELED and state[:2] in _UNAVAILABLE)
+    return isinstance(error, OSError)
+
+
+def was_undone(error: BaseException) -> bool:
+    """Tell whether PostgreSQL itself reported an error, so the statement had no effect.
+
+    After a time limit or a lost connection nobody knows. An error of the driver while it reads the
+    rows comes after the effect.
+    """
+    return bool(_sqlstate(error)) and not is_outage(error)
 
 
 def is_serialization_failure(error: BaseException) -> bool:
@@ -173,7 +188,7 @@ def _is_of_changed_table(error: BaseException) -> bool:
 
 def of_postgresql(error: Any, table: Table | None, removes: bool) -> FrameworkError:
     state = _sqlstate(error)
-    if state == "57014":
+    if state == _CANCELED:
         return timeout()
     if not state or state[:2] in _UNAVAILABLE:  # errors without a state are those of a connection
         return unavailable(error)
@@ -238,12 +253,17 @@ def of_sqlite(error: sqlite3.Error, table: Table | None, removes: bool) -> Frame
         # Of a strict table: "cannot store TEXT value in INTEGER column users.age".
         column = str(error).rpartition(" column ")[2].removeprefix(prefix)
         return not_valid(error, constraints.fields((column,)))
-    primary = "_".join(name.split("_")[:2])
-    if primary in _SQLITE_UNAVAILABLE:
+    if primary_name(error) in _SQLITE_UNAVAILABLE:
         return unavailable(error)
     # SQLite has one code for all mistakes in statements; only the text says which.
     is_behind = table is not None and _UNDEFINED_IN_SQLITE.match(str(error))
     return unknown(error, _BEHIND_THE_MODEL if is_behind else "")
+
+
+def primary_name(error: sqlite3.Error) -> str:
+    """Return the name of an error without its details: SQLITE_IOERR for SQLITE_IOERR_READ."""
+    name: str = getattr(error, "sqlite_errorname", None) or ""
+    return "_".join(name.split("_")[:2])
 
 
 _SQLITE_UNAVAILABLE: Final = frozenset(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, TypeAlias, TypeVar
 
+from alula._events import note_outcome
 from alula.adapters.sql._database import Database
 from alula.adapters.sql._errors import is_serialization_failure
 from alula.adapters.sql._options import NO_CALL_OPTIONS, CallOptions
@@ -27,6 +29,8 @@ _Result = TypeVar("_Result")
 
 _ATTEMPTS: Final = 3
 _PAUSE_SECONDS: Final = 0.05
+
+_RETURNS_OLD: Final = (18,)
 
 EXACT_UP_TO: Final = 1000
 """How far a total is counted that need not be exact."""
@@ -202,6 +206,30 @@ class Operation:
         if not all(results):
             raise BadRequest(_NOT_STORED)
         return [record for rows in results for record in reader(rows)]
+
+    async def upsert(self, rows: Sequence[NewRow], select: Select) -> list[Record]:
+        """Store records, or change those with their unique values; all or none.
+
+        Raises:
+            BadRequest: The database has not stored all of them.
+        """
+        columns, statements = self.call.upsert, self.statements
+        has_old = self.database.version >= _RETURNS_OLD
+        upserts = [statements.upsert(row, columns, select, has_old=has_old) for row in rows]
+        if self.database.dialect == "postgresql":
+            results = await self.run_all(upserts)
+            are_new = [bool(rows and rows[0][-1]) for rows in results]
+        else:  # there is one writer, so nobody stores one between the two
+            looks = [statements.upserted(row, columns) for row in rows]
+            pairs = itertools.chain.from_iterable(zip(looks, upserts, strict=True))
+            found = await self.run_all(list(pairs))
+            are_new, results = [not rows for rows in found[::2]], found[1::2]
+        if not all(results):
+            raise BadRequest(_NOT_STORED)
+        reader = statements.reader(select)
+        records = [record for rows in results for record in reader(rows)]
+        note_outcome(records, ["created" if is_new else "patched" for is_new in are_new])
+        return records
 
     async def create_many(self, new: Sequence[NewRow], select: Select) -> list[Record]:
         """Store all new records or none, and return them in their order.

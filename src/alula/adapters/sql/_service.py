@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, Literal
 
 from alula._context import Params
+from alula._events import is_in_transaction
 from alula._service_object import RecordFields
 from alula.adapters._database_options import MAX_CONDITIONS, MaxTime, in_time, read_max_time
 from alula.adapters._records import selector
@@ -372,7 +373,7 @@ class SQLService(AdapterService[SQLOptions]):
         with translated(self._source.table):
             operation = self._known(params, options) or await self._operation(params, options)
             shared = None
-            if "find" in options.shared and operation.is_plain and query.limit is not None:
+            if query.limit is not None and _is_shared("find", operation, options):
                 shared = partial(self._batches.page, operation)
             page = partial(operation.page, query, shared)
             count = partial(self._count, operation, query, options)
@@ -395,7 +396,7 @@ class SQLService(AdapterService[SQLOptions]):
             key = operation.statements.id_value(id)
             if key is None:
                 return None
-            if "get" in options.shared and operation.is_plain:
+            if _is_shared("get", operation, options):
                 return await self._batches.get(operation, key, query)
             return await operation.get(key, query)
         except Exception as error:
@@ -412,12 +413,11 @@ class SQLService(AdapterService[SQLOptions]):
                 statements.check_ids_from_client(records)
             rows = list(map(statements.new_row, records))
             if len(rows) == 1 and operation.is_plain:
-                if statements.shares_inserts and "create" in options.shared:
+                if statements.shares_inserts and _is_shared("create", operation, options):
                     record = await self._batches.create(operation, rows[0])
                     return [record if select is None else selector(select, options.id)(record)]
-            elif columns := operation.call.upsert:
-                upserts = [statements.upsert(row, columns, select) for row in rows]
-                return await operation.create(upserts, select)
+            elif operation.call.upsert:
+                return await operation.upsert(rows, select)
             elif len(rows) > 1:
                 return await operation.create_many(rows, select)
             return await operation.create([statements.insert(rows[0], select)], select)
@@ -453,7 +453,7 @@ class SQLService(AdapterService[SQLOptions]):
                 return []
             if not data:
                 record = await operation.get(key, query)
-            elif "patch" in options.shared and operation.is_plain:
+            elif _is_shared("patch", operation, options):
                 record = await self._batches.patch(operation, key, data, query)
             else:
                 statement = statements.patch(key, data, query, where=where)
@@ -486,6 +486,15 @@ class SQLService(AdapterService[SQLOptions]):
             estimate = await operation.estimate(query)
             if estimate is not None:
                 return estimate
-        if "count" in options.shared and operation.is_plain:
+        if _is_shared("count", operation, options):
             return await self._batches.count(operation, query)
         return await operation.count(query)
+
+
+def _is_shared(name: str, operation: Operation, options: SQLOptions) -> bool:
+    """Return whether a call may share a statement with others.
+
+    Within a transaction no call does, even one that does not take part: another call of the batch
+    could wait for this transaction, which waits for its call.
+    """
+    return name in options.shared and operation.is_plain and not is_in_transaction()

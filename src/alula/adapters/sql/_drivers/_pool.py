@@ -3,7 +3,8 @@
 asyncpg's own pool costs a task and a round trip (``RESET ALL``) for each statement, and logs a
 traceback for each attempt to reach a server that is down. Here a connection goes back as it is:
 services set nothing on it except inside of transactions. Connections that the application's code
-had, or whose statement was cancelled, are reset before the next one gets them.
+had, or whose statement was cancelled, are reset before the next one gets them. A connection that
+is given up has its statement cancelled first.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ MAX_WAIT_SECONDS: Final = 10.0
 SECONDS_TO_CLOSE: Final = 5.0
 """How long `Pool.close` waits for connections in use."""
 
+SECONDS_TO_CLOSE_ONE: Final = 1.0
+"""How long it waits for the server to close a connection that is not in use."""
+
 SECONDS_TO_RESET: Final = 5.0
+
+SECONDS_TO_CANCEL: Final = 5.0
+"""How long the server has to end a statement whose connection is given up."""
 
 # `RESET ALL`, which asyncpg's reset does, leaves the role as it is.
 _RESET_ROLE: Final = "reset session authorization; reset role"
@@ -163,18 +170,39 @@ class Pool:
                 await connection.execute(_RESET_ROLE)
         except Exception:  # noqa: BLE001  # whatever it is, such a connection is of no use
             self.discard(connection)
-        except BaseException:
-            self.discard(connection)
+        except BaseException:  # the event loop is being closed, so nothing can wait any more
+            connection.terminate()
+            self._forget(connection)
             raise
         else:
             self.release(connection)
 
     def discard(self, connection: Connection) -> None:
-        """Close a connection at once."""
+        """Close a connection; the caller does not wait for that.
+
+        If a statement is under way on it, even one of another task, the server is asked to cancel
+        that first. A server only notices that a connection has gone when its statement ends, and
+        until then it would keep the locks and the session.
+        """
         if connection in self._free:
             self._free.remove(connection)
+        if connection.is_closed():
+            self._forget(connection)
+        else:
+            self._start(self._cancel_and_close(connection, SECONDS_TO_CANCEL))
+
+    async def _cancel_and_close(self, connection: Connection, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await connection.close()  # it sends the cancel request, if one is needed
+        except Exception:  # noqa: BLE001  # whatever it is, this closes it
+            connection.terminate()
+        finally:
+            # Only now: until the server has ended its session, it counts as one of `size`.
+            self._forget(connection)
+
+    def _forget(self, connection: Connection) -> None:
         self._open.discard(connection)
-        connection.terminate()
         self._connect_for_those_who_wait()
 
     async def close(self) -> None:
@@ -184,11 +212,7 @@ class Pool:
         while self._open or self._connecting:
             free, self._free = self._free, []
             for connection in free:
-                self._open.discard(connection)
-                try:
-                    await connection.close(timeout=1)
-                except Exception:  # noqa: BLE001  # whatever it is, this closes it
-                    connection.terminate()
+                await self._cancel_and_close(connection, SECONDS_TO_CLOSE_ONE)
             if asyncio.get_running_loop().time() > end:
                 for connection in list(self._open):
                     self.discard(connection)

@@ -335,23 +335,16 @@ class _Transaction(Transaction):
             connection = self._connection
             try:
                 return await work(connection)
-            except (
-                asyncpg.PostgresConnectionError,
-                asyncpg.InterfaceError,
-                AttributeError,
-            ) as error:
-                if self._has_expired:  # which closed the connection
-                    raise self._over() from error
-                self._error = error
-                if isinstance(error, AttributeError) and connection.is_closed():
-                    # asyncpg looks for that before it prepares a statement, and not behind it.
-                    raise asyncpg.InterfaceError("connection is closed") from error
-                raise
             except asyncpg.InFailedSQLTransactionError as error:
                 # With its cause, which may be one that asks to begin anew.
                 raise error from self._error
             except BaseException as error:  # a time limit or a cancelled call, too
+                if self._connection is not connection and isinstance(error, Exception):
+                    raise self._over() from error  # it was abandoned, which ended the statement
                 self._error = error
+                if isinstance(error, AttributeError) and connection.is_closed():
+                    # asyncpg looks for that before it prepares a statement, and not behind it.
+                    raise asyncpg.InterfaceError("connection is closed") from error
                 raise
 
     async def _commit(self) -> None:
@@ -402,7 +395,7 @@ class _Transaction(Transaction):
         connection, self._connection = self._connection, None
         assert connection is not None  # noqa: S101  # it was open
         if self._lock.locked() or self._has_expired:
-            # A statement is under way. The server rolls back when it finds the connection closed.
+            # A statement may be under way, which the pool cancels.
             self._pool.discard(connection)
         else:
             self._pool.reset(connection)
@@ -423,7 +416,12 @@ async def _run(server: _Server, statement: Statement, seconds: float | None) -> 
             rows = await connection.fetch(statement.text, *statement.parameters, timeout=seconds)
         except BaseException as error:
             if has_forgotten or not isinstance(error, asyncpg.InvalidSQLStatementNameError):
+                was_closed = connection.is_closed()
                 pool.release_after(connection, error)
+                if was_closed and isinstance(error, asyncpg.QueryCanceledError):
+                    raise NoFreeConnection(
+                        "the connections were closed while the statement was under way"
+                    ) from error
                 raise
             # The server forgot its prepared statements (`deallocate all`); nothing has run.
             has_forgotten = True

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -32,6 +33,9 @@ _LARGEST_LOG_BYTES: Final = 64_000_000
 """To what size the write-ahead log is cut back after it has grown, as while a reader stays."""
 
 _SQLITE_READONLY: Final = 8
+
+_own: Final[ContextVar[tuple[_Transaction, ...]]] = ContextVar("alula_sqlite_own", default=())
+"""The open transactions that this code is in."""
 
 
 class SQLite:
@@ -94,8 +98,14 @@ class SQLite:
         writes: bool = False,
         primary: bool = True,
     ) -> Sequence[Row]:
-        """Run one statement; there are no replicas."""
+        """Run one statement; there are no replicas.
+
+        Raises:
+            RuntimeError: It would wait for the transaction that it is called in.
+        """
         del primary
+        if _own.get():
+            self.refuse_own_wait(statement.text, writes=writes)
         inbox = self._inbox
         if inbox is None or inbox.loop is not asyncio.get_running_loop():
             inbox = self._inbox_of_loop()
@@ -106,9 +116,14 @@ class SQLite:
         return rows
 
     async def query(self, statement: Statement, *, writes: bool) -> Answer:
-        """Run a statement of the application."""
+        """Run a statement of the application.
+
+        Raises:
+            RuntimeError: It would wait for the transaction that it is called in.
+        """
         text, parameters = statement
         answer: Answer
+        self.refuse_own_wait(text, writes=writes)
         if not writes:
             try:
                 inbox = self._inbox_of_loop()
@@ -121,6 +136,7 @@ class SQLite:
                     raise
             else:
                 return answer
+        self.refuse_own_wait(text, writes=True)
         inbox = self._inbox_of_loop()
         answer = await inbox.run(
             self.lane(writes=True), Job(inbox, text, parameters, None, answers=True)
@@ -143,6 +159,29 @@ class SQLite:
         if settings:
             raise ValueError("SQLite has no settings of a transaction; leave out `settings`")
         return _Transaction(self, read_only, seconds)
+
+    def refuse_own_wait(self, text: str, *, writes: bool) -> None:
+        """Refuse a statement that would wait for a transaction that waits for this statement.
+
+        Args:
+            text: The statement.
+            writes: Whether it goes to the thread that writes.
+
+        Raises:
+            RuntimeError: This task is in such a transaction.
+        """
+        for transaction in _own.get():
+            # In memory there is one thread for everything.
+            is_held = self._path is None or (writes and transaction.writes)
+            # A task that was started inside may go on when the transaction has ended.
+            if is_held and transaction.is_of_current_task(self):
+                raise RuntimeError(
+                    "this statement does not take part in the transaction that it is called in, so"
+                    " it would wait for it for ever: SQLite has one writer, and in memory one"
+                    " connection. Pass the transaction on: sql=context.params.sql in a hook,"
+                    " sql=params.sql in a service, sql={'connection': transaction} in a block,"
+                    f" transaction.execute() for SQL of your own. The statement is: {text:.300}"
+                )
 
     def lane(self, *, writes: bool) -> Lane:
         """Return the threads that write or read; they are started if they are not running."""
@@ -259,7 +298,12 @@ class _Transaction(Transaction):
     def __init__(self, database: SQLite, read_only: bool, seconds: float) -> None:
         super().__init__(seconds)
         self._database = database
-        self._writes = not read_only
+        self._task: asyncio.Task[Any] | None = None
+        self.writes = not read_only
+
+    def is_of_current_task(self, database: SQLite) -> bool:
+        """Tell whether it is open, on this database, and begun by this task."""
+        return self.is_open and self._database is database and self._task is asyncio.current_task()
 
     @property
     def connection(self) -> Any:
@@ -270,15 +314,18 @@ class _Transaction(Transaction):
         )
 
     async def _begin(self) -> None:
+        begin = "begin immediate" if self.writes else "begin"
+        self._database.refuse_own_wait(begin, writes=self.writes)
         inbox = self._inbox = self._database.inbox()
-        lane = self._database.lane(writes=self._writes)
-        begin = "begin immediate" if self._writes else "begin"
+        lane = self._database.lane(writes=self.writes)
         session = self._session = Session(inbox, begin, self._seconds, lane.stop)
         try:
             await inbox.run(lane, session)
         except BaseException:
             session.jobs.put(None)  # it may have begun meanwhile
             raise
+        self._task = asyncio.current_task()
+        _own.set((*[other for other in _own.get() if other.is_open], self))
 
     async def _run(self, statement: Statement, seconds: float) -> Sequence[Row]:
         text, parameters = statement
@@ -292,7 +339,12 @@ class _Transaction(Transaction):
         return answer
 
     async def _send(self, job: Job) -> Any:
-        return await self._inbox.run(self._session, job)
+        try:
+            return await self._inbox.run(self._session, job)
+        except (sqlite3.OperationalError, RuntimeError) as error:
+            if self._session.is_abandoned:
+                raise self._over() from error
+            raise
 
     async def _commit(self) -> None:
         seconds = max(self._deadline - time.monotonic(), 1.0)
@@ -306,4 +358,4 @@ class _Transaction(Transaction):
         self._abandon()
 
     def _abandon(self) -> None:
-        self._session.jobs.put(None)
+        self._session.abandon()

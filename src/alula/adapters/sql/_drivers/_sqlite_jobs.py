@@ -202,16 +202,18 @@ class Session(Job):
 
     Attributes:
         jobs: Statements to run; the last one ends the transaction, and None rolls it back.
+        is_abandoned: Whether it is to be rolled back, and what still waits is not to run.
         is_over: Whether no further statement will run.
     """
 
-    __slots__ = ("is_over", "jobs", "stop")
+    __slots__ = ("is_abandoned", "is_over", "jobs", "stop")
 
     def __init__(
         self, inbox: Inbox, begin: str, seconds: float, stop: Callable[[Job], None]
     ) -> None:
         super().__init__(inbox, begin, (), seconds)
         self.jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self.is_abandoned = False
         self.is_over = False
         self.stop = stop
 
@@ -224,6 +226,12 @@ class Session(Job):
     def cancel(self, job: Job) -> None:
         """Stop a statement whose caller has gone."""
         self.stop(job)
+
+    def abandon(self) -> None:
+        """Roll back, without the statement that is under way and those that wait."""
+        self.is_abandoned = True
+        self.jobs.put(None)
+        self.stop(self)
 
     def refuse_the_rest(self) -> None:
         """Fail the statements that came too late."""

@@ -102,7 +102,7 @@ class Lane:
             self.stop(job)
 
     def stop(self, job: Job) -> None:
-        """Stop a statement if it is running."""
+        """Stop a statement if it is running, or whatever a transaction runs."""
         for worker in self._workers:
             worker.interrupt(job)
 
@@ -198,9 +198,14 @@ class _Worker(threading.Thread):
             self._connection.close()
 
     def interrupt(self, job: Job) -> None:
-        """Stop a statement if it is this thread's current one; called by event loops."""
+        """Stop the current statement if it is this one, or one of this transaction.
+
+        Event loops call it.
+        """
         with self._guard:  # or it might end meanwhile, and the next one be stopped
-            if self.job is job and self._connection is not None:
+            current = self.job
+            is_of_job = current is job or self._session is job
+            if current is not None and is_of_job and self._connection is not None:
                 self._connection.interrupt()
 
     def close_session(self) -> None:
@@ -361,6 +366,9 @@ class _Worker(threading.Thread):
                 except queue.Empty:
                     break
                 if job is None:
+                    break
+                if session.is_abandoned:
+                    session.jobs.put(job)  # which is refused below
                     break
                 if not job.future.done():
                     self._run(connection, job)

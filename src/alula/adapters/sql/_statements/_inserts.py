@@ -10,7 +10,7 @@ from alula.adapters.sql._statement import Statement
 from alula.adapters.sql._statements._assignments import RowWriter
 from alula.adapters.sql._statements._list_parameters import array_text, json_rows, json_value
 from alula.adapters.sql._statements._operands import PLACE, Operand, place_of
-from alula.adapters.sql._statements._reads import Reads, Select
+from alula.adapters.sql._statements._reads import Reads, Select, where_of
 from alula.adapters.sql._statements._rows import NewRow
 from alula.adapters.sql._tables._tables import Column, Table
 from alula.errors import BadRequest
@@ -18,7 +18,14 @@ from alula.errors import BadRequest
 if TYPE_CHECKING:
     from alula.adapters.sql._options import SQLOptions
 
-__all__ = ["Inserts"]
+__all__ = ["LIMITED_WAIT", "Inserts"]
+
+LIMITED_WAIT: Final = (
+    "alula_limited_wait as materialized (select set_config('lock_timeout', '50', true))"
+)
+"""Part of a statement of several calls, which must not wait for what another transaction has
+locked, such as a unique value: after 50 ms PostgreSQL undoes it, and each call goes alone. The
+setting ends with the statement. What locks has to read from this part, or it would be left out."""
 
 _COLUMNS: Final = attrgetter("columns")
 _VALUES: Final = attrgetter("values")
@@ -74,13 +81,23 @@ class Inserts(Reads):
             text = self._keep(key, f"{self._insert_one(row)} returning {self._names(select)}")
         return Statement(text, row.values)
 
-    def upsert(self, row: NewRow, columns: Collection[str], select: Select = None) -> Statement:
+    def upsert(
+        self,
+        row: NewRow,
+        columns: Collection[str],
+        select: Select = None,
+        *,
+        has_old: bool = False,
+    ) -> Statement:
         """Return the statement that stores a record, or changes the one with its unique values.
+
+        On PostgreSQL its row ends with whether the record is new.
 
         Args:
             row: The record.
             columns: The columns with these values; a unique index has to have exactly them.
             select: The ``$select`` of the query.
+            has_old: Whether PostgreSQL can return the row that was there before, as 18 can.
 
         Raises:
             BadRequest: The record has none of the columns.
@@ -91,21 +108,42 @@ class Inserts(Reads):
                 raise ValueError(f"upsert has {name!r}; {self.table.name!r} has no such column")
             if name not in row.columns:
                 raise BadRequest(f"'{name}' is missing in the data", errors={name: "is missing"})
-        key = ("upsert", row.columns, tuple(columns), select)
+        key = ("upsert", row.columns, tuple(columns), select, has_old)
         text = self._texts.get(key)
         if text is None:
             kept = {*columns, self._id.name}
             changed = [name for name in row.columns if name not in kept] or [*columns][:1]
             names = [self.table.columns[name].sql for name in changed]
+            returning = f"returning {self._names(select)}"
+            if self._postgresql and has_old:
+                returning = (
+                    f"returning with (old as alula_old) {self._names(select)},"
+                    f" alula_old.{self._id.sql} is null"
+                )
+            elif self._postgresql:  # a row that `do update` has changed is locked by it
+                returning += ", alula_row.xmax = 0"
             text = self._keep(
                 key,
                 # With an alias: `excluded` may be the name of the table.
                 f"{self._insert_one(row, ' as alula_row')}"
                 f" on conflict ({', '.join(self.table.columns[name].sql for name in columns)})"
                 f" do update set {', '.join(f'{name} = excluded.{name}' for name in names)}"
-                f" returning {self._names(select)}",
+                f" {returning}",
             )
         return Statement(text, row.values)
+
+    def upserted(self, row: NewRow, columns: Collection[str]) -> Statement:
+        """Return the statement that finds the record which `upsert` would change."""
+        values = dict(zip(row.columns, row.values, strict=True))
+        key = ("upserted", tuple(columns))
+        text = self._texts.get(key)
+        if text is None:
+            places = [
+                f"{self.table.columns[name].sql} = {place_of(self.table.columns[name])}"
+                for name in columns
+            ]
+            text = self._keep(key, f"select 1 from {self.table.sql}{where_of(places)}")
+        return Statement(text, tuple(values[name] for name in columns))
 
     def _insert_one(self, row: NewRow, alias: str = "") -> str:
         if not row.columns:
@@ -159,6 +197,7 @@ class Inserts(Reads):
         A record that the table refuses as a duplicate does not keep others from being stored. Of
         records with the same id, only the first is in a statement. One row comes back for each
         record of a statement, in their order; the columns of those that were refused are null.
+        PostgreSQL undoes a statement that waits for another transaction.
 
         Args:
             rows: What `new_row` has returned for each record; `shares_inserts` has to be true.
@@ -201,8 +240,8 @@ class Inserts(Reads):
             text = self._keep(
                 key,
                 # The list and what is drawn for it have one name, so `values` are read from both.
-                f"with alula_given as materialized"
-                f" (select {new_id} as alula_id, alula_item.* from {source}),"
+                f"with {LIMITED_WAIT}, alula_given as materialized"
+                f" (select {new_id} as alula_id, alula_item.* from {source}, alula_limited_wait),"
                 f" alula_stored as (insert into {self.table.sql} ({', '.join(names)})"
                 f" overriding system value select {', '.join(values)}"
                 f" from alula_given as alula_item order by {order} on conflict do nothing"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import repeat
-from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from alula.adapters._records import selector
@@ -266,11 +265,42 @@ class Reads:
 
         return read_page
 
-    def shared_reader(self, rows: Sequence[Row]) -> Sequence[Record | None]:
-        """Return the records of a shared insert's rows; None for each that was refused."""
-        ids = map(itemgetter(self.id_position(None)), rows)
-        records = self.reader()(rows)
-        return [None if key is None else record for key, record in zip(ids, records, strict=True)]
+    def shared_reader(self, rows: Sequence[Row]) -> Sequence[Record | Exception | None]:
+        """Return the records of a shared insert's rows; None for each that was refused.
+
+        A record that cannot be read is an error.
+        """
+        at = self.id_position(None)
+        return [
+            None if row[at] is None else record
+            for row, record in zip(rows, self._read_each(rows), strict=True)
+        ]
+
+    def shared_changes(self, rows: Sequence[Row]) -> dict[object, Record | Exception | None]:
+        """Return the records of a shared patch's rows by id; None for each that is locked.
+
+        A record that cannot be read is an error.
+        """
+        at = self.id_position(None) + 1  # behind the id that every row has
+        records = self._read_each([row[1:] for row in rows])
+        return {
+            row[0]: None if row[at] is None else record
+            for row, record in zip(rows, records, strict=True)
+        }
+
+    def _read_each(self, rows: Sequence[Row]) -> Sequence[Record | Exception]:
+        """Return the record of each row, or the error that reading it raises."""
+        read = self.reader()
+        try:
+            return read(rows)
+        except Exception:  # noqa: BLE001  # it is that of one row
+            records: list[Record | Exception] = []
+            for row in rows:
+                try:
+                    records += read([row])
+                except Exception as error:  # noqa: BLE001  # for the caller of this row
+                    records.append(error)
+            return records
 
     def id_position(self, select: Select) -> int:
         """Return the position of the id among the columns that are read."""

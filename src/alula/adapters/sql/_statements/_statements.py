@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alula.adapters.sql._statement import Row, Statement
 from alula.adapters.sql._statements._assignments import Assignments
-from alula.adapters.sql._statements._inserts import Inserts
+from alula.adapters.sql._statements._inserts import LIMITED_WAIT, Inserts
 from alula.adapters.sql._statements._operands import place_of
 from alula.adapters.sql._statements._reads import Select, Sort, where_of
 from alula.adapters.sql._statements._rows import NewRow
@@ -207,20 +207,29 @@ class Statements(Inserts):
 
     # -- changes of several calls --------------------------------------------------------------
 
+    @property
+    def shares_changes(self) -> bool:
+        """Whether changes of several records may be one statement; PostgreSQL only."""
+        # asyncpg refuses to read intervals of over 2,700,000 years, when the change has happened.
+        names = {column.type.name for column in self.table.columns.values()}
+        return self._postgresql and self.finds_by_id and "interval" not in names
+
     def patch_shared(
         self, ids: Sequence[object], rows: Sequence[NewRow], query: Query
     ) -> Statement:
         """Return the statement for the patches of several calls; PostgreSQL only.
 
-        It returns the records that there are and that meet the query.
+        It returns a row for each record that there is and that meets the query: its id, and the
+        columns of the changed record. These are null if another transaction has locked the record,
+        which this statement leaves as it is.
 
         Args:
             ids: The id of each record, none of them twice.
             rows: What `changed_row` has returned for each of them; all with the same columns.
             query: The query of all the calls; its ``$select`` does not count.
         """
-        parameters: list[object] = [list(ids)]
-        conditions = self._conditions(query, None, parameters)
+        selection: list[object] = [list(ids)]
+        conditions = self._conditions(query, None, selection)
         key = ("patch_shared", rows[0].columns, conditions)
         text = self._texts.get(key)
         if text is None:
@@ -229,14 +238,24 @@ class Statements(Inserts):
             changes = ", ".join(
                 f"{column.sql} = {value}" for column, value in zip(columns, values, strict=True)
             )
+            where = where_of((self._by_ids, *conditions))
+            id_column = f"{self.table.sql}.{self._id.sql}"
+            count = len(self.table.columns)
+            read = ", ".join(f"alula_changed.alula_c{index}" for index in range(count))
             text = self._keep(
                 key,
+                f"with {LIMITED_WAIT},"
+                f" alula_there as materialized"
+                f" (select {self._id.sql} as alula_id from {self.table.sql}{where}),"
                 # Without "materialized", rows are locked in the order of a join: deadlocks.
-                f"with alula_changing as materialized"
-                f" ({self._ids((), (self._by_ids, *conditions))} for update)"
-                f" update {self.table.sql} set {changes}"
+                f" alula_changing as materialized"
+                f" (select {id_column} as alula_id from {self.table.sql}, alula_limited_wait{where}"
+                f" order by {id_column} for update skip locked),"
+                f" alula_changed as (update {self.table.sql} set {changes}"
                 f" from alula_changing join {source} on {item_id} = alula_changing.alula_id"
-                f" where {self.table.sql}.{self._id.sql} = alula_changing.alula_id"
-                f" returning {self._names(None)}",
+                f" where {id_column} = alula_changing.alula_id"
+                f" returning alula_changing.alula_id, {self._names(None, aliases=True)})"
+                f" select alula_there.alula_id, {read}"
+                f" from alula_there left join alula_changed using (alula_id)",
             )
-        return Statement(text, (*parameters, list(ids), *self._lists(rows)))
+        return Statement(text, (*selection, *selection, list(ids), *self._lists(rows)))
