@@ -32,8 +32,14 @@ from pydantic import (
 )
 from typing_extensions import is_typeddict
 
+from alula.schema._changes import Changes
 from alula.schema._failures import SchemaError
-from alula.schema._json_schema.query_schema import Extensions, query_schema
+from alula.schema._json_schema.query_schema import (
+    NOTHING_OPENED,
+    Extensions,
+    Opened,
+    query_schema,
+)
 from alula.schema._pydantic_models.model_validator import (
     ModelValidator,
     adapter_of,
@@ -41,6 +47,7 @@ from alula.schema._pydantic_models.model_validator import (
     record_schema,
     stored_names,
 )
+from alula.schema._pydantic_models.places import ModelPlaces
 from alula.schema._pydantic_models.query_model import QueryModel
 from alula.types import SchemaKeyword, is_mapping
 
@@ -209,7 +216,7 @@ class ModelRecords:
             type_: Any = (
                 Annotated[str | int, ordered] if text_ids else Annotated[int | str, ordered]
             )
-            if keywords:
+            if keywords and not text_ids:
                 # As in `JsonRecords`: descriptions know what clients send for a keyword.
                 kinds = [*({keyword.name: True} for keyword in keywords), {"type": "string"}]
                 type_ = Annotated[Any, BeforeValidator(convert), WithJsonSchema({"anyOf": kinds})]
@@ -223,9 +230,14 @@ class ModelRecords:
             )
         self.schema = record_schema(self._with_id)
 
-    def query(self, extensions: Extensions, without: Collection[str] = ()) -> AnyValidator:
+    def query(
+        self,
+        extensions: Extensions,
+        without: Collection[str] = (),
+        opened: Opened = NOTHING_OPENED,
+    ) -> AnyValidator:
         """Return the validator of queries, which must not name the fields ``without``."""
-        return QueryModel(self._with_id, extensions, without=without)
+        return QueryModel(self._with_id, extensions, without=without, opened=opened)
 
     def required(self) -> set[str]:
         """Return the names that a new record must have."""
@@ -240,7 +252,7 @@ class ModelRecords:
             return sent
         return self._without({*later, *never_sent}, sent)
 
-    def part(self) -> AnyValidator:
+    def part(self) -> ModelValidator:
         """Return the validator of the data of a patch: nothing is required, nothing is added.
 
         Validators of the whole model do not run: they would see fields that are absent.
@@ -251,6 +263,15 @@ class ModelRecords:
             idle["model_post_init"] = _unchanged
         patch = _relaxed(self._model, "Patch", lambda _: True, idle)
         return ModelValidator(patch, defaults=False)
+
+    def changes(self) -> Changes:
+        """Return the validator of changes, which may have update operators and paths."""
+
+        def part_of(model: type[BaseModel]) -> ModelValidator:
+            return ModelRecords(model, "", (), text_ids=False).part()
+
+        root = ModelPlaces(self._model, part_of).root
+        return Changes(self.part().validate, root, self.query({}).validate, self._id)
 
     def _without(self, names: Collection[str], fallback: ModelValidator | None) -> ModelValidator:
         relaxed = _relaxed(self._model, "Data", names.__contains__)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
 from alula.errors import BadRequest
+from alula.schema._changes import Changes
 from alula.schema._failures import Failures, SchemaError, refusal
 from alula.schema._hidden_and_queryable import field_names, without_fields
 from alula.schema._json_schema import applicators, assertions
@@ -32,7 +33,14 @@ from alula.schema._json_schema.compiler import (
     work_limit,
 )
 from alula.schema._json_schema.formats import FORMATS, keyword_date
-from alula.schema._json_schema.query_schema import Extensions, names_opened, query_schema
+from alula.schema._json_schema.places import RECORD_URI, JsonPlaces
+from alula.schema._json_schema.query_schema import (
+    NOTHING_OPENED,
+    Extensions,
+    Opened,
+    names_opened,
+    query_schema,
+)
 from alula.types import SchemaKeyword, is_array, is_dict, is_mapping
 
 if TYPE_CHECKING:
@@ -231,9 +239,14 @@ class JsonRecords:
                     f" {', '.join(declared)}"
                 )
 
-    def query(self, extensions: Extensions, without: Collection[str] = ()) -> Validator:
+    def query(
+        self,
+        extensions: Extensions,
+        without: Collection[str] = (),
+        opened: Opened = NOTHING_OPENED,
+    ) -> Validator:
         """Return the validator of queries, which must not name the fields ``without``."""
-        schema = query_schema(without_fields(self.schema, without), extensions)
+        schema = query_schema(without_fields(self.schema, without), extensions, opened)
         return Validator(schema, coerce=True, keywords=self._keywords)
 
     def required(self) -> set[str]:
@@ -253,6 +266,23 @@ class JsonRecords:
         """Return the validator of the data of a patch: nothing is required, nothing is added."""
         schema = self._data(self._given.get("required", ()))
         return Validator(schema, defaults=False, keywords=self._keywords)
+
+    def changes(self) -> Changes:
+        """Return the validator of changes, which may have update operators and paths."""
+        schema: dict[str, Any] = plain(self._data(()))
+        # A name of its own would be the base of the references in it.
+        schema.pop("$id", None)
+
+        def compiled(reference: Mapping[str, Any]) -> Callable[[Any], Any]:
+            return Validator(
+                reference,
+                defaults=False,
+                keywords=self._keywords,
+                schemas={RECORD_URI: schema},
+            ).validate
+
+        root = JsonPlaces(schema, compiled).root
+        return Changes(self.part().validate, root, self.query({}).validate, self._id)
 
     def _data(self, optional: Collection[str]) -> dict[str, Any]:
         """Return the schema of data. It is closed, unless it says something else itself."""
