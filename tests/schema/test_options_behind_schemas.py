@@ -5,6 +5,7 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any
 
+import httpx2
 import pytest
 from bson import ObjectId
 from pydantic import BaseModel, Field
@@ -18,6 +19,7 @@ from alula.adapters.mongodb import MongoDBService
 from alula.adapters.relations import belongs_to
 from alula.adapters.sql import Database, SQLService
 from alula.errors import BadRequest
+from alula.express import express, rest
 from alula.schema import with_schema
 
 STORES = {"memory": MemoryService, "mongodb": MongoDBService, "sql": SQLService}
@@ -239,3 +241,24 @@ async def test_ids_stay_text_where_they_are_not_objectified(stores, model):
     key = "507f1f77bcf86cd799439011"
     await notes.service.create({"_id": key, "text": "a"})
     assert (await notes.get(key, query={"_id": key}))["_id"] == key
+
+
+@pytest.mark.parametrize("model", [Note, SCHEMA], ids=["model", "schema"])
+async def test_a_list_of_one_as_query_strings_write_it(model):
+    app = express(App())
+    app.configure(rest())
+    app.use("notes", with_schema(MemoryService(RECORDS), model))
+    transport = httpx2.ASGITransport(app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://a") as client:
+        for query, number in (
+            ("$select=text", 2),
+            ("text[$in]=bye", 1),
+            ("likes[$in]=5", 1),
+            ("likes[$nin]=5", 1),
+            ("tags[$in]=b", 1),
+            ("$or[0][likes][$in]=5", 1),
+        ):
+            response = await client.get(f"/notes?{query}")
+            assert (response.status_code, len(response.json())) == (200, number), query
+        assert (await client.get("/notes?likes[$in]=many")).status_code == 400
+        assert (await client.get("/notes?$select=nothing")).status_code == 400

@@ -116,7 +116,7 @@ def query_schema(
                 "$limit": {"type": "integer", "minimum": 0},
                 "$skip": {"type": "integer", "minimum": 0},
                 "$sort": _closed(dict.fromkeys(fields, _DIRECTION)),
-                "$select": {"type": "array", "items": {"type": "string", "enum": list(fields)}},
+                "$select": _listed({"type": "string", "enum": list(fields)}),
                 **filters,
                 **criteria,
             }
@@ -189,7 +189,7 @@ def _criterion(
     if "array" in _types(inner) and "items" in inner:
         # In a query, a list matches by one of its elements, too.
         value = {"anyOf": [inner["items"], schema]}
-    some = {"type": "array", "items": value}
+    some = _listed(value)
     tests: dict[str, Any] = {
         **dict.fromkeys(ORDERED, value),
         **dict.fromkeys(LISTED, some),
@@ -202,6 +202,11 @@ def _criterion(
     types = _types(inner)
     scalar = types and not types & {"array", "object"}
     return {"anyOf": [value, operators] if scalar else [operators, value]}
+
+
+def _listed(item: object) -> dict[str, Any]:
+    """Return the schema of a list of items, which a query string may send as its only item."""
+    return {"type": "array", "items": item, "x-list-of-one": True}
 
 
 def _operand(operator: str, value: object, some: object) -> object:

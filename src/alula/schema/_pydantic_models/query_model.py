@@ -135,7 +135,7 @@ class QueryModel:
             "$skip": size,
             # A dict keeps the order of its names, which counts here; a TypedDict does not.
             "$sort": _dict[names, _text_form(Literal[1, -1])],
-            "$select": _list_form(_list[names]),
+            "$select": _list_form(_list[names], of_one=True),
             "$or": branches,
             "$and": branches,
         }
@@ -171,7 +171,7 @@ def _criterion(
 ) -> TypeForm:
     """Return the type of the condition on one field: a value, or operators."""
     value = _value(type_)
-    some = _list_form(_list[value])
+    some = _list_form(_list[value], of_one=True)
     tests: dict[str, TypeForm] = {
         **dict.fromkeys(ORDERED, value),
         **dict.fromkeys(LISTED, some),
@@ -228,11 +228,18 @@ def _value(type_: TypeForm) -> TypeForm:
     return _annotated[compared, WrapValidator(null_from_empty)]
 
 
-def _list_form(type_: TypeForm) -> TypeForm:
-    """Return the type of a list, which also accepts an object with index keys."""
+def _list_form(type_: TypeForm, *, of_one: bool = False) -> TypeForm:
+    """Return the type of a list, which also accepts an object with index keys.
+
+    Args:
+        type_: The type.
+        of_one: Whether it also accepts one value: a query string cannot say that it is a list.
+    """
 
     def to_list(value: object) -> object:
-        items = as_list(value) if is_mapping(value) and value else None
+        if not is_mapping(value):
+            return [value] if of_one and not isinstance(value, _LISTS) else value
+        items = as_list(value) if value else None
         return value if items is None else items
 
     return _annotated[type_, BeforeValidator(to_list)]
