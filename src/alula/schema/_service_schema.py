@@ -187,7 +187,7 @@ def with_schema(
         visibility.not_queryable,
         checks_create=with_check is None,
     )
-    renaming = (name_as_stored(records.input_names),) if records.input_names else ()
+    renaming = () if records.as_stored is None else (name_as_stored(records.as_stored),)
     methods = {name for name in STANDARD_METHODS if callable(getattr(service, name, None))}
     methods.update(*(given for given in (query, data) if isinstance(given, Mapping)))
     described = with_computed(

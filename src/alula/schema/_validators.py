@@ -6,10 +6,8 @@ All code that has to choose between the two kinds of schema is here. `JsonRecord
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
-from itertools import chain
 from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
@@ -22,7 +20,6 @@ from typing import (
 )
 
 from pydantic import (
-    AliasChoices,
     BaseModel,
     BeforeValidator,
     Field,
@@ -40,6 +37,7 @@ from alula.schema._json_schema.query_schema import (
     Opened,
     query_schema,
 )
+from alula.schema._pydantic_models.field_names import FieldNames
 from alula.schema._pydantic_models.model_validator import (
     ModelValidator,
     adapter_of,
@@ -187,8 +185,6 @@ def records_of(model: object, service: object) -> Records:
 class ModelRecords:
     """Makes the validators for the records that a Pydantic model describes; see `JsonRecords`."""
 
-    input_names: Mapping[str, Sequence[str]]
-
     def __init__(
         self,
         model: type[BaseModel],
@@ -199,7 +195,9 @@ class ModelRecords:
     ) -> None:
         self._model = self._with_id = model
         self._id = id
-        self.input_names = _input_names(model)
+        names = FieldNames(model)
+        self._names = names
+        self.as_stored = names.as_stored if names.differ else None
         adapter_of(model)  # to refuse what Pydantic cannot describe, with a message of ours
 
         def convert(value: object) -> object:
@@ -262,7 +260,7 @@ class ModelRecords:
         if self._model.model_post_init is not BaseModel.model_post_init:
             idle["model_post_init"] = _unchanged
         patch = _relaxed(self._model, "Patch", lambda _: True, idle)
-        return ModelValidator(patch, defaults=False)
+        return ModelValidator(patch, defaults=False, before=self._as_read)
 
     def changes(self) -> Changes:
         """Return the validator of changes, which may have update operators and paths."""
@@ -280,7 +278,11 @@ class ModelRecords:
             for name, field in self._model.model_fields.items()
             if field.is_required() and (field.serialization_alias or name) in names
         ]
-        return ModelValidator(relaxed, omitted=omitted, fallback=fallback)
+        return ModelValidator(relaxed, omitted=omitted, fallback=fallback, before=self._as_read)
+
+    @property
+    def _as_read(self) -> Callable[[Any], Any] | None:
+        return self._names.as_read if self._names.are_unreadable else None
 
 
 Records: TypeAlias = "JsonRecords | ModelRecords"
@@ -311,32 +313,6 @@ def _relaxed(
         return model
     name, validators = f"{model.__name__}{suffix}", dict(replaced)
     return create_model(name, __base__=model, __validators__=validators, **fields)
-
-
-def _input_names(model: type[BaseModel]) -> dict[str, tuple[str, ...]]:
-    """Return the names by which a model reads fields that have several, by the stored name.
-
-    ``populate_by_name`` and ``AliasChoices`` give a field several names; Pydantic takes the first
-    that the data has. Names that other fields have as well are left out.
-    """
-    config = model.model_config
-    by_name = config.get("populate_by_name") or config.get("validate_by_name")
-    read: dict[str, list[str]] = {}
-    for name, field in model.model_fields.items():
-        alias = field.validation_alias or name
-        aliases = alias.choices if isinstance(alias, AliasChoices) else [alias]
-        if config.get("validate_by_alias") is False:
-            aliases = []
-        every = (*aliases, name) if by_name else aliases
-        texts = dict.fromkeys(each for each in every if isinstance(each, str))
-        read[field.serialization_alias or name] = [*texts]
-    uses = Counter(chain.from_iterable(read.values()))
-    found: dict[str, tuple[str, ...]] = {}
-    for stored, names in read.items():
-        own = [name for name in names if uses[name] == 1 and (name == stored or name not in read)]
-        if stored in own and len(own) > 1:
-            found[stored] = tuple(own)
-    return found
 
 
 def _unchanged(self: object, _: object = None) -> object:

@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
@@ -200,13 +199,13 @@ class JsonRecords:
 
     Attributes:
         schema: The schema, with the id.
-        input_names: By their stored name, all names of the fields that data may have under several.
+        as_stored: None: data has each property under its stored name alone.
 
     Raises:
         SchemaError: The schema has no properties, or requires one that it does not have.
     """
 
-    input_names: Mapping[str, Sequence[str]] = MappingProxyType({})
+    as_stored: Callable[[Any], Any] | None = None
 
     def __init__(
         self,

@@ -23,16 +23,17 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import AliasChoices, AliasPath, BaseModel, TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticUserError
 from typing_extensions import ReadOnly, is_typeddict
 
 from alula.errors import BadRequest
 from alula.schema._failures import pointer, without_prefix
 from alula.schema._flat_schemas import alternatives, index_of
+from alula.schema._pydantic_models.field_names import ReadPath, put_at, read_paths
 from alula.schema._pydantic_models.model_validator import ModelValidator, stored_names
 
-__all__ = ["ModelPlace", "ModelPlaces", "read_paths"]
+__all__ = ["ModelPlace", "ModelPlaces"]
 
 TypeForm: TypeAlias = Any
 """A type or an annotation: Python has no static type for both."""
@@ -114,7 +115,7 @@ class ModelPlace:
             self._validator = self._places.part(self._owner)
         path = read_paths(self._owner)[self._name][0]
         try:
-            data = self._validator.validate(_at(path, value))
+            data = self._validator.validate(_record_with(path, value))
         except BadRequest as error:
             raise without_prefix(error, "".join(map(pointer, path))) from error
         if self._name not in data:
@@ -208,28 +209,7 @@ def item_of(type_: TypeForm) -> TypeForm | None:
     return arguments[0] if arguments else Any
 
 
-def read_paths(model: type[BaseModel]) -> dict[str, list[tuple[str | int, ...]]]:
-    """Return the places in data from which a model reads its fields, by their stored names.
-
-    ``populate_by_name``, ``AliasChoices`` and ``AliasPath`` give a field several; Pydantic takes
-    the first one that data has.
-    """
-    config = model.model_config
-    by_name = config.get("populate_by_name") or config.get("validate_by_name")
-    read: dict[str, list[tuple[str | int, ...]]] = {}
-    for name, field in model.model_fields.items():
-        alias = field.validation_alias or name
-        aliases = alias.choices if isinstance(alias, AliasChoices) else [alias]
-        if config.get("validate_by_alias") is False:
-            aliases = []
-        every = (*aliases, name) if by_name or not aliases else aliases
-        paths = (tuple(each.path) if isinstance(each, AliasPath) else (each,) for each in every)
-        read[field.serialization_alias or name] = list(dict.fromkeys(paths))
-    return read
-
-
-def _at(path: tuple[str | int, ...], value: object) -> object:
-    """Return data that has a value in a place."""
-    for step in reversed(path):
-        value = {step: value} if isinstance(step, str) else [*[None] * step, value]
-    return value
+def _record_with(path: ReadPath, value: object) -> dict[str, Any]:
+    record: dict[str, Any] = {}
+    put_at(record, path, value)
+    return record
