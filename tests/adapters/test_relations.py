@@ -11,7 +11,18 @@ from alula.adapters.base import AdapterService
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService
 from alula.adapters.relations import belongs_to, has_many
-from alula.errors import BadRequest, Forbidden, NotFound
+from alula.errors import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    GeneralError,
+    MethodNotAllowed,
+    NotAuthenticated,
+    NotFound,
+    Timeout,
+    TooManyRequests,
+    Unavailable,
+)
 from alula.outgoing import public_part
 from alula.schema import hidden, resolve, resolve_external, with_schema
 
@@ -29,7 +40,11 @@ COMMENTS = [{"id": n, "postId": n % 2 + 1, "userId": n % 2 + 1} for n in range(1
 class Counted(MemoryService):
     """Counts the calls of its store."""
 
-    gets = 0
+    finds = gets = 0
+
+    async def _find(self, *given):
+        self.finds += 1
+        return await super()._find(*given)
 
     async def _get(self, *given):
         self.gets += 1
@@ -62,13 +77,14 @@ async def test_one_record_of_another_service_is_added(app):
     assert "author" not in await app.service("posts").get(1)
 
 
-async def test_a_page_keeps_its_total_and_asks_for_each_record_once(app):
+async def test_a_page_keeps_its_total_and_asks_once(app):
     page = await app.service("posts").find(query={"$include": "author", "$limit": 4})
     assert page["total"] == 5
     assert [post["author"] and post["author"]["name"] for post in page["data"]] == [
         "Ada", "Bob", "Ada", None,
     ]  # fmt: skip
-    assert app.service("users").service.gets == 3
+    users = app.service("users").service
+    assert (users.finds, users.gets) == (1, 0)
 
 
 async def test_a_record_without_a_key_has_nothing(app):
@@ -105,15 +121,15 @@ async def test_so_does_a_hook_that_sets_what_clients_get(app, shape):
         return {name: record[name] for name in record if name != "postId"}
 
     async def hide(context):
-        if context.method == "get":
-            context.dispatch = {"name": context.result["name"]}
-            return
         view = [without_ids(record) for record in context.result]
         if shape == "plain page":
             view = {"total": 0, "data": view}
         context.dispatch = view[:1] if shape == "fewer" else view
 
-    app.service("users").hooks(after=[hide])
+    async def hide_user(context):
+        context.dispatch = [{"name": user["name"]} for user in context.result]
+
+    app.service("users").hooks(after={"find": [hide_user]})
     app.service("comments").hooks(after={"find": [hide]})
     query = {"$include": ["author", "comments"]}
     post = await app.service("posts").get(1, query=query, provider="rest")
@@ -124,13 +140,13 @@ async def test_so_does_a_hook_that_sets_what_clients_get(app, shape):
     assert all("postId" not in comment for comment in public["comments"])
 
 
-async def test_a_hook_may_put_something_else_in_place_of_a_record(app):
+async def test_what_a_hook_puts_in_place_of_a_record_is_not_added(app):
     async def hide(context):
-        context.result, context.dispatch = "Ada", "A."
+        context.result = ["Ada"]
 
-    app.service("users").hooks(after={"get": [hide]})
+    app.service("users").hooks(after={"find": [hide]})
     post = await app.service("posts").get(1, query={"$include": ["author"]})
-    assert post["author"] == "A."
+    assert post["author"] is None
 
 
 async def test_what_a_key_cannot_be_refers_to_nothing(app):
@@ -169,13 +185,15 @@ async def test_clients_cannot_cause_any_number_of_calls(app, monkeypatch):
     assert len(await posts.get(1, query={"$include": ["author"]}, provider="rest")) == 4
 
 
-async def test_what_the_caller_may_not_see_is_null(app):
+REFUSALS = [Forbidden("no"), NotAuthenticated("no"), NotFound("no"), MethodNotAllowed("no")]
+
+
+async def test_what_the_caller_may_not_find_is_null(app):
     async def only_own(context):
         assert context.params.provider == "rest"
-        if context.id != context.params.user["id"]:
-            raise Forbidden("not yours")
+        context.params.query["id"] = context.params.user["id"]
 
-    app.service("users").hooks(before={"get": [only_own]})
+    app.service("users").hooks(before={"find": [only_own]})
     page = await app.service("posts").find(
         query={"$include": ["author"]}, provider="rest", user={"id": 1}
     )
@@ -184,13 +202,60 @@ async def test_what_the_caller_may_not_see_is_null(app):
     ]  # fmt: skip
 
 
-async def test_other_errors_are_told(app):
+@pytest.mark.parametrize("refusal", REFUSALS)
+async def test_a_caller_whom_the_other_service_refuses_gets_nothing(app, refusal):
+    async def refuse(context):
+        raise refusal
+
+    app.service("users").hooks(before={"find": [refuse]})
+    app.service("comments").hooks(before={"find": [refuse]})
+    query = {"$include": ["author", "comments"], "id": 1}
+    page = await app.service("posts").find(query=query, provider="rest")
+    assert (page["data"][0]["author"], page["data"][0]["comments"]) == (None, [])
+
+
+@pytest.mark.parametrize("name", ["author", "comments"])
+@pytest.mark.parametrize("error", [BadRequest("broken", {"id": 5}), Conflict("broken")])
+async def test_what_the_framework_asked_wrongly_is_a_fault_of_the_server(app, name, error):
+    async def fails(context):
+        raise error
+
+    for service in ("users", "comments"):
+        app.service(service).hooks(before={"find": [fails]})
+    with pytest.raises(
+        GeneralError, match=f"^'{name}' could not be read from service '(users|comments)'$"
+    ) as caught:
+        await app.service("posts").find(query={"$include": [name]}, provider="rest")
+    assert (caught.value.code, caught.value.data, caught.value.__cause__) == (500, None, error)
+
+
+async def test_what_a_client_asks_the_other_service_to_include_is_its_own_mistake(app):
+    with pytest.raises(
+        BadRequest, match=r"'comments' could not be read from .*'nobody' is not one"
+    ):
+        await app.service("posts").find(query={"$include": ["comments.nobody"]})
+
+
+@pytest.mark.parametrize("error", [Timeout("slow"), TooManyRequests("slow"), Unavailable("away")])
+async def test_a_service_that_is_slow_or_away_is_told_as_such(app, error):
+    async def fails(context):
+        raise error
+
+    app.service("users").hooks(before={"find": [fails]})
+    with pytest.raises(type(error)) as caught:
+        await app.service("posts").find(query={"$include": ["author"]})
+    assert "'author' could not be read from" in caught.value.__notes__[0]
+
+
+async def test_a_value_for_a_related_property_that_is_not_valid_is_the_clients_mistake(app):
     async def fails(context):
         raise BadRequest("broken")
 
-    app.service("users").hooks(before={"get": [fails]})
-    with pytest.raises(BadRequest, match="broken"):
-        await app.service("posts").find(query={"$include": ["author"]})
+    app.service("users").hooks(before={"find": [fails]})
+    with pytest.raises(BadRequest, match=r"what meets 'name' could not be read from .*: broken"):
+        await app.service("posts").find(query={"author.name": "Ada"})
+    with pytest.raises(GeneralError, match="'name' to sort by could not be read from"):
+        await app.service("posts").find(query={"$sort": {"author.name": 1}})
 
 
 @pytest.mark.parametrize("value", ["nobody", ["author", 5], {"a": 1}, ["comments.user.x.y"]])

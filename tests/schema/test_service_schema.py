@@ -37,6 +37,7 @@ from alula._json_encoding import dumps
 from alula._service_object import ServiceBundle
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService, ObjectIdSchema
+from alula.common_hooks import set_owner
 from alula.errors import BadRequest
 from alula.hooks import hook_metadata
 from alula.outgoing import public_part
@@ -681,7 +682,9 @@ class TestFieldsOfSeveralNames:
             ({"owner_id": 1, "ownerId": 2}, {"ownerId": 2}),
             ({"size": 1, "length": 2, "plain": 3}, {"size": 2, "plain": 3}),
             ({"two": 1, "one": 2, "shared": 3}, {"two": 1, "one": 2, "shared": 3}),
-            ({"m": {"x": 1}}, {"m": {"x": 1}}),
+            ({"m": {"x": 1}}, {"m": {}, "size": 1}),
+            ({"m": {"x": 1}, "size": 2}, {"m": {}, "size": 1}),
+            ({"m": 5}, {"m": 5}),
         ],
     )
     async def test_hooks_see_the_stored_name_of_what_clients_send(self, data, named):
@@ -704,10 +707,71 @@ class TestFieldsOfSeveralNames:
         assert seen == [{"owner_id": 1}]
         assert record["ownerId"] == 1
 
-    async def test_a_name_that_the_model_does_not_read_is_none_of_them(self):
+    async def test_a_stored_name_that_the_model_does_not_read_is_one_of_them(self):
         seen, record = await self.seen({"owner_id": 1}, NamedAlone, provider="rest")
-        assert seen == [{"owner_id": 1}]
+        assert seen == [{"ownerId": 1}]
         assert record["ownerId"] == 1
+
+    @pytest.mark.parametrize(
+        "data",
+        [{"by": 1}, {"meta": {"owner": 1, "x": 2}}, {"meta": {"owner": 1}, "by": 2}, {"owner": 1}],
+    )
+    @pytest.mark.parametrize(
+        "alias",
+        [
+            AliasChoices(AliasPath("meta", "owner"), "by"),
+            AliasChoices("by", AliasPath("meta", "owner")),
+            AliasChoices(AliasPath("meta", "owner"), "by", "owner"),
+            AliasPath("meta", "owner"),
+            AliasPath("meta", 0, "owner"),
+        ],
+    )
+    @pytest.mark.parametrize("placed", ["before", "around"])
+    async def test_no_name_of_the_owner_passes_set_owner(self, data, alias, placed):
+        class Note(BaseModel):
+            owner: int = Field(0, validation_alias=alias)
+
+        app = App()
+        app.use("notes", with_schema(MemoryService([{"owner": 7, "id": 0}]), Note))
+        notes = app.service("notes").hooks(**{placed: [set_owner("owner")]})
+        client = {"provider": "rest", "user": {"id": 7}}
+        if alias == AliasPath("meta", 0, "owner") and "meta" in data:
+            data = {"meta": [data["meta"]]}
+        assert (await notes.create(data, **client))["owner"] == 7
+        assert (await notes.patch(0, data, **client))["owner"] == 7
+        assert (await notes.update(0, data, **client))["owner"] == 7
+
+    async def test_nor_does_one_in_an_update_operator(self):
+        class Note(BaseModel):
+            owner: int = Field(0, validation_alias=AliasChoices("by", "owner"))
+            other: int = 0
+
+        seen = []
+
+        async def see(context, next):
+            seen.append(context.data)
+            await next()
+
+        data = {"$set": {"by": 1, "other": 2}, "$rename": {"other": "by"}, "by.x": 5, "$inc": 5}
+        with pytest.raises(BadRequest):
+            await messages(Note).hooks(around=[see]).patch(0, data, provider="rest")
+        renamed = {"$set": {"owner": 1, "other": 2}, "$rename": {"other": "owner"}}
+        assert seen == [{**renamed, "owner.x": 5, "$inc": 5}]
+
+    @pytest.mark.parametrize("other", ["by", "owner"])
+    def test_a_name_beside_an_item_of_a_list_is_an_error(self, other):
+        class Note(BaseModel):
+            owner: int = Field(0, validation_alias=AliasChoices(AliasPath("owners", 0), other, "x"))
+
+        with pytest.raises(SchemaError, match="'owner' is also read from an item of a list"):
+            with_schema(MemoryService(), Note)
+
+    async def test_an_item_of_a_list_alone_is_left_to_the_model(self):
+        class Note(BaseModel):
+            first: str = Field("", validation_alias=AliasPath("names", 0))
+
+        seen, record = await self.seen({"names": ["Ada", "L."]}, Note, provider="rest")
+        assert (seen, record["first"]) == ([{"names": ["Ada", "L."]}], "Ada")
 
 
 class TestIds:

@@ -2,7 +2,8 @@
 
 What holds in this file:
 
-- Every call has the provider and the user of the caller, so the other service's hooks decide.
+- Related records are what `find` of the other service gives the same caller, so its hooks decide.
+- An error of such a call is never an error of the request; see `inner_error`.
 - A batch gives what one find for each record gives, or it is not used.
 """
 
@@ -17,7 +18,15 @@ from typing import Any, Final, NamedTuple, Protocol
 from alula._context import HookContext, Params
 from alula.adapters._options import Options
 from alula.adapters._records import is_scalar, refers
-from alula.errors import BadRequest, Forbidden, NotFound
+from alula.errors import (
+    BadRequest,
+    Forbidden,
+    FrameworkError,
+    GeneralError,
+    MethodNotAllowed,
+    NotAuthenticated,
+    NotFound,
+)
 from alula.outgoing import RedactedRecord, public_part
 from alula.query import And, Or, Where
 from alula.query._query import Criterion
@@ -30,9 +39,9 @@ __all__ = [
     "add_many",
     "add_one",
     "bounded",
-    "called",
     "count_calls",
     "find_ids",
+    "find_related",
     "find_values",
     "gather_all",
     "keep_transaction",
@@ -56,6 +65,8 @@ _MAX_PARENTS: Final = 100
 
 MAX_BATCH: Final = 1_000
 """How many related records one batch may return."""
+
+_NOT_OF_THE_QUERY: Final = frozenset({408, 429})
 
 _MAX_ROUNDS: Final = 3
 """How often a batch is followed by one for the records that it left incomplete."""
@@ -128,7 +139,12 @@ async def find_ids(handle: Handle, path: str, criteria: Mapping[str, Any]) -> li
     """
     id_name: str = handle.service.id
     query = {**criteria, "$select": [id_name], "$limit": _MOST_IDS + 1}
-    found = await handle.find(Params(query=query, paginate=False))
+    try:
+        found = await handle.find(Params(query=query, paginate=False))
+    except FrameworkError as error:
+        names = ", ".join(criteria)
+        # The value is the client's.
+        raise inner_error(error, f"what meets {names!r}", handle, of_client=True) from error
     if len(found) > _MOST_IDS:
         raise BadRequest(f"More than {_MOST_IDS} records of {path!r} meet the query; narrow it")
     return [record[id_name] for record in found]
@@ -153,7 +169,11 @@ async def find_values(
     found: Record = {}
     for at in range(0, len(wanted), _MOST_IDS):
         query = {id_name: {"$in": wanted[at : at + _MOST_IDS]}, "$select": select}
-        records = await handle.find(Params(query=query, paginate=False))
+        try:
+            records = await handle.find(Params(query=query, paginate=False))
+        except FrameworkError as error:
+            names = ", ".join(fields)
+            raise inner_error(error, f"{names!r} to sort by", handle, of_client=False) from error
         found |= {record[id_name]: record for record in records}
     return [found.get(key) if refers(key) else None for key in keys]
 
@@ -161,29 +181,45 @@ async def find_values(
 # -- one related record for each record ------------------------------------------------------------
 
 
-async def add_one(inclusion: Inclusion, records: Sequence[Record]) -> None:
-    """Add to each record the one that it refers to, None where the caller gets none.
+async def add_one(inclusion: Inclusion, records: Sequence[Record], id: str) -> None:
+    """Add to each record the one that it refers to, by one `find` for all of them.
+
+    Args:
+        inclusion: What to add.
+        records: The records. One whose related record the caller may not find gets None.
+        id: The name of the other service's id property.
 
     Raises:
         BadRequest: The request causes too many calls.
-        Exception: What the other service raises, but for missing and forbidden records.
+        Exception: As `find_related`.
     """
+    keys = [record.get(inclusion.key) for record in records]
     # With their types: for Python, 1.0 and True equal 1.
-    values: list[Any] = [record.get(inclusion.key) for record in records]
-    keys: list[tuple[type[Any], Any]] = [(type(value), value) for value in values]
-    wanted = list(dict.fromkeys(pair for pair in keys if refers(pair[1])))
-
-    async def get(key: Any) -> Any:
-        try:
-            return await called(inclusion.handle, "get", inclusion.inner_params({}), key)
-        except (NotFound, Forbidden):
-            return None
-
+    wanted = list({(type(key), key): key for key in keys if refers(key)}.values())
     count_calls(len(wanted))
-    # Adapters answer concurrent gets together.
-    found = dict(zip(wanted, await gather_all(get(key) for _, key in wanted), strict=True))
-    for record, pair in zip(records, keys, strict=True):
-        record[inclusion.name] = found.get(pair) if refers(pair[1]) else None
+    chunks = [wanted[at : at + MAX_BATCH] for at in range(0, len(wanted), MAX_BATCH)]
+
+    async def find(chunk: Sequence[Any]) -> list[Record]:
+        params = inclusion.inner_params({id: {"$in": [*chunk]}, "$limit": len(chunk)})
+        params.paginate = False
+        try:
+            return await find_related(inclusion, params)
+        except RelatedError as error:
+            if not error.is_about(id):
+                raise
+            # A client may have stored what no id can be: it must not keep the others away.
+            half = len(chunk) // 2
+            return [*await find(chunk[:half]), *await find(chunk[half:])] if half else []
+
+    # By text: a key may be stored as the text of an id, such as an ObjectId.
+    found = {
+        str(related.get(id)): related
+        for page in await gather_all(map(find, chunks))
+        for related in page
+        if is_mapping(related)  # a hook may have put something else in its place
+    }
+    for record, key in zip(records, keys, strict=True):
+        record[inclusion.name] = found.get(str(key)) if refers(key) else None
 
 
 # -- several related records for each record -------------------------------------------------------
@@ -210,15 +246,13 @@ async def add_many(
 
     Raises:
         BadRequest: The request causes too many calls.
-        Exception: What the other service raises.
+        Exception: As `find_related`.
     """
     order = {"$sort": dict(sort)} if sort else {}
 
     async def find(parent: Record) -> list[Record]:
         criteria = {inclusion.key: parent[id], "$limit": limit}
-        params = inclusion.inner_params({**criteria, **order})
-        related: list[Record] = await called(inclusion.handle, "find", params)
-        return related
+        return await find_related(inclusion, inclusion.inner_params({**criteria, **order}))
 
     parents = [record for record in records if id in record]
     count_calls(len(parents))
@@ -377,7 +411,7 @@ class _Calls:
         if self._whole is not None:
             self._whole.add(number)
         elif self.number > _MAX_CALLS:
-            raise BadRequest(
+            raise TooManyCallsError(
                 f"{INCLUDE} adds too many records: at most {_MAX_CALLS} lookups are allowed; ask"
                 " for a shorter page, or for fewer levels"
             )
@@ -410,22 +444,82 @@ def count_calls(number: int) -> None:
         calls.add(number)
 
 
-async def called(handle: Handle, method: str, params: Params, id: Any = None) -> Any:
-    """Call a service, and return the record or the list of records, redacted by its hooks."""
-    context = HookContext(handle.app, handle, method, params, id)
-    await handle.run(context)
-    return _visible(context)
+class RelatedError(GeneralError):
+    """A call that the framework made for a request was refused: a fault of the server, a 500.
+
+    Args:
+        error: What the other service raised.
+        text: What the call was for.
+    """
+
+    def __init__(self, error: FrameworkError, text: str) -> None:
+        # Clients see the text, and the log what the other service said, which is the cause.
+        super().__init__(text)
+        self._error = error
+
+    def is_about(self, name: str) -> bool:
+        """Tell whether a store or a schema has refused values of a property in the query."""
+        error = self._error
+        problems = error.data if is_list(error.data) else ()
+        paths = [str(each.get("instancePath")) for each in problems if is_mapping(each)]
+        is_of_schema = any(path.split("/")[1:2] == [name] for path in paths)
+        return is_of_schema or (is_mapping(error.errors) and name in error.errors)
+
+
+class TooManyCallsError(BadRequest):
+    """A request of a client causes too many calls: its own fault, wherever it is noticed."""
+
+
+async def find_related(inclusion: Inclusion, params: Params) -> list[Record]:
+    """Return the records that `find` of the other service gives the caller, redacted by its hooks.
+
+    A caller whom it refuses gets no records.
+
+    Raises:
+        BadRequest: What the client asked the other service to include is not valid.
+        GeneralError: The other service refused what the framework asked it, which a client cannot
+            change.
+        FrameworkError: The other service took too long, is away, or has a fault.
+    """
+    handle = inclusion.handle
+    context = HookContext(handle.app, handle, "find", params)
+    try:
+        await handle.run(context)
+    except (NotAuthenticated, Forbidden, NotFound, MethodNotAllowed):
+        return []
+    except FrameworkError as error:
+        raise inner_error(error, f"{inclusion.name!r}", handle, bool(inclusion.query)) from error
+    records: list[Record] = _visible(context)
+    return records
+
+
+def inner_error(error: FrameworkError, purpose: str, handle: Handle, of_client: bool) -> Exception:
+    """Return what to raise for the error of a call that the framework made for a request.
+
+    Args:
+        error: What the other service raised.
+        purpose: What the call was for: the name of the relation.
+        handle: The other service.
+        of_client: Whether what is wrong may be what the client sent.
+    """
+    text = f"{purpose} could not be read from {handle!r}"
+    if isinstance(error, TooManyCallsError | RelatedError):
+        return error
+    if error.code >= 500 or error.code in _NOT_OF_THE_QUERY:
+        error.add_note(text)
+        return error
+    if of_client and isinstance(error, BadRequest):
+        return BadRequest(f"{text}: {error.message}", error.data, errors=error.errors)
+    return RelatedError(error, text)
 
 
 def _visible(context: HookContext) -> Any:
-    """Return the record or the list of records of a call, redacted by the hooks of the service."""
+    """Return the records of a `find`, redacted by the hooks of the service."""
     result, public = context.result, context.dispatch
     if public is UNSET:
         return result["data"] if is_page(result) else result
     # A hook has said what clients get. It holds wherever the record becomes part of another one.
     public = public_part(public)
-    if context.method == "get":
-        return _redacted(result, public)
     result, public = (page["data"] if is_dict(page) else page for page in (result, public))
     if len(public) != len(result):
         return public

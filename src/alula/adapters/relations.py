@@ -2,8 +2,8 @@
 
 What holds in this file:
 
-- A related record comes from a call of its own service, with the provider and the user of the
-  caller: its hooks decide what the caller may see, and its redaction holds.
+- Related records are what `find` of their own service gives the same caller: its hooks
+  decide what the caller may see, and its redaction holds.
 - ``$include`` is for `find` and `get`: what other methods return is also sent to others, as events.
 """
 
@@ -394,7 +394,7 @@ class Relations:
 
         Raises:
             RuntimeError: The service is not set up by an application.
-            Exception: What the other services raise, but for missing and forbidden records.
+            Exception: As `find_related`.
         """
         names = query.filters[INCLUDE]
         with bounded(params):
@@ -414,11 +414,31 @@ class Relations:
         for name, inner in wanted.items():
             relation = self[name]
             query: dict[str, Any] = {INCLUDE: inner} if inner else {}
-            inclusion = Inclusion(self._handle(relation), name, relation.key, params, query)
-            if relation.many:
-                await add_many(inclusion, records, id, relation.limit, relation.sort)
-            else:
-                await add_one(inclusion, records)
+            handle = self._handle(relation)
+            await add_related(
+                Inclusion(handle, name, relation.key, params, query), relation, records, id
+            )
+
+
+async def add_related(
+    inclusion: Inclusion, relation: Relation, records: Sequence[Record], id: str
+) -> None:
+    """Add to each record what it is related to.
+
+    Args:
+        inclusion: What to add.
+        relation: The relation.
+        records: The records.
+        id: The name of their id property.
+
+    Raises:
+        Exception: As `find_related`.
+    """
+    if relation.many:
+        await add_many(inclusion, records, id, relation.limit, relation.sort)
+    else:
+        other: object = getattr(inclusion.handle.service, "id", None)
+        await add_one(inclusion, records, other if isinstance(other, str) else "id")
 
 
 def _without_null(operator: str, value: Any) -> tuple[str, Any, bool]:

@@ -176,9 +176,15 @@ class _Shape:
 
 
 def _node(tree: Mapping[str, Any], path: object) -> Any:
-    """Return what a tree of names says of a path: None for all of it, `UNSET` for nothing."""
+    """Return what a tree of names says of a path: None for all of it, `UNSET` for nothing.
+
+    An index leads into a list (``items.0.secret``), and so do MongoDB's marks (``items.$[]``). The
+    names in the tree leave them out, as they are for each item of a list.
+    """
     node: Any = tree
-    for part in str(path).split("."):
+    for at, part in enumerate(str(path).split(".")):
+        if at and part not in node and (part.isdecimal() or part[:1] == "$"):
+            continue
         node = node.get(part, UNSET)
         if not node:
             break

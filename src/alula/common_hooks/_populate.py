@@ -6,22 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from alula._context import HookContext
-from alula.adapters._records import refers
-from alula.adapters._related import (
-    MAX_BATCH,
-    Inclusion,
-    add_many,
-    bounded,
-    called,
-    count_calls,
-    gather_all,
-)
-from alula.adapters.relations import Relation, how_to_name_key
+from alula.adapters._related import Inclusion, bounded
+from alula.adapters.relations import Relation, add_related, how_to_name_key
 from alula.common_hooks._call import check_properties
-from alula.errors import BadRequest, Forbidden
 from alula.hooks import Hook, annotate_hook, hook_factory
 from alula.outgoing import RedactedRecord, public_part
-from alula.types import UNSET, Page, Record, is_dict, is_list, is_mapping
+from alula.types import UNSET, Page, Record, is_dict, is_mapping
 
 __all__ = ["populate"]
 
@@ -49,6 +39,8 @@ def populate(relations: Mapping[str, Relation]) -> Hook:
         TypeError: ``relations`` is not a mapping of such relations.
         ValueError: A name is not that of a property, or a relation has no key.
         BadRequest: By the hook: the call of a client causes too many others.
+        GeneralError: By the hook: the other service refused the query of this hook. A caller whom
+            it refuses gets None, or an empty list.
         RuntimeError: By the hook: a hook before it has changed which records clients get.
 
     Examples:
@@ -81,11 +73,15 @@ def populate(relations: Mapping[str, Relation]) -> Hook:
         if method != "get" and not (method == "find" and isinstance(context.result, _SEVERAL)):
             return
         records = _records_of(context.result, method)
+        own_id: object = getattr(context.service.service, "id", None)
+        id_name = own_id if isinstance(own_id, str) else "id"
         # The records themselves may belong to the service: these have the keys, and get the rest.
         related: list[Record] = [dict(r) if is_mapping(r) else {} for r in records]
         with bounded(context.params):
             for name, relation in relations.items():
-                await _add_relation(context, name, relation, related)
+                handle = context.app.service(relation.service)
+                inclusion = Inclusion(handle, name, relation.key, context.params, {})
+                await add_related(inclusion, relation, related, id_name)
         added = [{name: record.get(name) for name in relations} for record in related]
         context.result = _with_records(context.result, method, list(map(_with, records, added)))
         if context.dispatch is not UNSET:
@@ -99,70 +95,6 @@ def populate(relations: Mapping[str, Relation]) -> Hook:
             context.dispatch = _with_records(context.dispatch, method, public)
 
     return annotate_hook(add, kinds=("after",), ignores=("create", "update", "patch", "remove"))
-
-
-async def _add_relation(
-    context: HookContext, name: str, relation: Relation, records: Sequence[Record]
-) -> None:
-    handle = context.app.service(relation.service)
-    inclusion = Inclusion(handle, name, relation.key, context.params, {})
-    holder = context.service if relation.many else handle
-    id_name = getattr(holder.service, "id", None)
-    id_name = id_name if isinstance(id_name, str) else "id"
-    if relation.many:
-        await add_many(inclusion, records, id_name, relation.limit, relation.sort)
-    else:
-        await add_one_by_find(inclusion, records, id_name)
-
-
-async def add_one_by_find(inclusion: Inclusion, records: Sequence[Record], id: str) -> None:
-    """Add to each record the one that it refers to, by one `find` for all of them.
-
-    Args:
-        inclusion: What to add.
-        records: The records.
-        id: The name of the other service's id property.
-
-    Raises:
-        BadRequest: The request causes too many calls.
-        Exception: What the other service raises, but that the caller may not find its records.
-    """
-    keys = [record.get(inclusion.key) for record in records]
-    wanted = list(dict.fromkeys(filter(refers, keys)))
-    count_calls(len(wanted))
-    chunks = [wanted[at : at + MAX_BATCH] for at in range(0, len(wanted), MAX_BATCH)]
-
-    async def find(chunk: Sequence[Any]) -> list[Record]:
-        params = inclusion.inner_params({id: {"$in": chunk}, "$limit": len(chunk)})
-        params.paginate = False
-        try:
-            related: list[Record] = await called(inclusion.handle, "find", params)
-        except Forbidden:
-            return []
-        except BadRequest as error:
-            if not _is_about(error, id):
-                raise
-            # A client may have stored what no id can be: it must not keep the others away.
-            half = len(chunk) // 2
-            return [*await find(chunk[:half]), *await find(chunk[half:])] if half else []
-        return related
-
-    # By text: a key may be stored as the text of an id, such as an ObjectId.
-    found = {
-        str(related.get(id)): related
-        for page in await gather_all(map(find, chunks))
-        for related in page
-    }
-    for record, key in zip(records, keys, strict=True):
-        record[inclusion.name] = found.get(str(key)) if refers(key) else None
-
-
-def _is_about(error: BadRequest, name: str) -> bool:
-    """Tell whether a store or a schema has refused values of a property in a query."""
-    problems = error.data if is_list(error.data) else ()
-    paths = [str(each.get("instancePath")) for each in problems if is_mapping(each)]
-    is_of_schema = any(path.split("/")[1:2] == [name] for path in paths)
-    return is_of_schema or (is_mapping(error.errors) and name in error.errors)
 
 
 def _records_of(result: Any, method: str) -> Sequence[Any]:

@@ -131,6 +131,16 @@ class Grammar:
                     " False (drop it) or a function that converts it"
                 )
 
+    @property
+    def operators(self) -> frozenset[str]:
+        """The operators that a service opened beside the common ones."""
+        return frozenset(self._operators) - COMMON_OPERATORS
+
+    @property
+    def filters(self) -> frozenset[str]:
+        """The filters that a service opened beside the common ones."""
+        return frozenset(self._filters)
+
     def read(  # noqa: C901, PLR0912  # one pass: a call for each name would cost as much
         self, raw: Mapping[str, Any], max_steps: int | None = None
     ) -> Query:
@@ -201,7 +211,7 @@ class Grammar:
             ValueError: As for a new one.
         """
         return Grammar(
-            operators=self._operators.keys() - COMMON_OPERATORS if operators is None else operators,
+            operators=self.operators if operators is None else operators,
             filters=self._filters if filters is None else filters,
         )
 
@@ -222,7 +232,7 @@ class Grammar:
         wider = self._wider.get(key)
         if wider is None:
             wider = self._wider[key] = Grammar(
-                operators=self._operators.keys() - COMMON_OPERATORS | raw.operators,
+                operators=self.operators | raw.operators,
                 # The options of the service take precedence: it may drop or convert what a schema
                 # names.
                 filters={**dict.fromkeys(raw.filters, True), **self._filters},

@@ -26,8 +26,10 @@ __all__ = [
     "failure",
     "failures_of_model",
     "missing",
+    "moved",
     "pointer",
     "refusal",
+    "without_prefix",
 ]
 
 Failure: TypeAlias = dict[str, Any]
@@ -87,6 +89,25 @@ def refusal(failures: Sequence[Failure]) -> BadRequest:
 def pointer(name: object) -> str:
     """Return a name as one part of an ``instancePath``, with the slash before it."""
     return "/" + str(name).replace("~", "~0").replace("/", "~1")
+
+
+def moved(failures: Sequence[Failure], prefix: str) -> Failures:
+    """Return the failures of a value that is itself at a place in the data."""
+    return [{**each, "instancePath": f"{prefix}{each['instancePath']}"} for each in failures]
+
+
+def without_prefix(error: BadRequest, prefix: str) -> BadRequest:
+    """Return the error about a value that was put at a place only to validate it.
+
+    Args:
+        error: The error. One that lists no failures stays as it is.
+        prefix: The place, as the beginning of an ``instancePath``.
+    """
+    if not is_array(error.data):
+        return error
+    return refusal(
+        [{**each, "instancePath": each["instancePath"].removeprefix(prefix)} for each in error.data]
+    )
 
 
 class _Entry(NamedTuple):

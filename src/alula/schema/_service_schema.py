@@ -12,23 +12,28 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, overload
 
-from alula._context import HookContext
+from alula._context import HookContext, Params
 from alula._service_object import RecordFields, ServiceBundle
+from alula.errors import BadRequest, NotFound
 from alula.hooks import annotate_hook, plain_form_of
-from alula.query import ValidatedQuery
+from alula.query import Grammar, ValidatedQuery
+from alula.query._query import as_list
+from alula.schema._changes import KNOWN_OPERATORS, Changes, has_operators
 from alula.schema._hidden_and_queryable import (
     field_names,
     field_visibility,
     without_fields,
 )
 from alula.schema._hidden_and_queryable import hidden as hide
-from alula.schema._json_schema.query_schema import Extensions
+from alula.schema._json_schema.query_schema import NOTHING_OPENED, Extensions, Opened
 from alula.schema._pydantic_models.model_validator import with_computed
 from alula.schema._resolvers.incoming_hooks import (
     METHODS_WITH_DATA,
     Hook,
+    Next,
     Resolvers,
     by_method,
+    query_like,
     resolved_data,
     resolved_query,
     resolvers_of,
@@ -36,7 +41,7 @@ from alula.schema._resolvers.incoming_hooks import (
 from alula.schema._resolvers.resolver import Resolver, resolve
 from alula.schema._resolvers.result_hooks import external_hook, result_hook
 from alula.schema._validation_hooks import name_as_stored, validate_data, validate_query
-from alula.schema._validators import Records, records_of
+from alula.schema._validators import AnyValidator, Records, records_of
 from alula.types import (
     METHODS_WITHOUT_DATA,
     STANDARD_METHODS,
@@ -49,6 +54,9 @@ from alula.types import (
 __all__ = ["with_schema"]
 
 _WHOLE_RECORDS: Final = ("create", "update")
+_CHANGING: Final = ("update", "patch")
+_OF_QUERIES: Final = frozenset({"filters", "operators"})
+_OF_PAGES: Final = frozenset({"$limit", "$select", "$skip", "$sort"})
 
 
 @overload
@@ -165,7 +173,14 @@ def with_schema(
     # A service of forms has the record when the form has been read, so its method checks that.
     if callable(with_check := getattr(service, "with_record_check", None)):
         service = with_check(records.whole(()).validate)
+    searched = set(getattr(getattr(service, "options", None), "search", ()))
+    if hidden_text := searched.intersection(visibility.secret):
+        raise ValueError(
+            f"with_schema: $search looks in {min(hidden_text)!r}, which is hidden: clients could"
+            " find out what it contains; leave it out of the option search"
+        )
     incoming = _IncomingHooks(
+        service,
         records,
         extensions or {},
         query,
@@ -175,7 +190,7 @@ def with_schema(
     )
     if callable(expect := getattr(service, "expect_fields", None)):
         expect(_stored_fields(records, data, outgoing))
-    renaming = (name_as_stored(records.input_names),) if records.input_names else ()
+    renaming = () if records.as_stored is None else (name_as_stored(records.as_stored),)
     methods = {name for name in STANDARD_METHODS if callable(getattr(service, name, None))}
     methods.update(*(given for given in (query, data) if isinstance(given, Mapping)))
     described = with_computed(
@@ -184,7 +199,7 @@ def with_schema(
     )
     return ServiceBundle(
         service,
-        {"around": around},
+        {"around": {"all": around, **incoming.around()}},
         without_fields(described, visibility.secret) if visibility.secret else described,
         first={name: incoming.first(name) for name in methods},
         last={name: incoming.last(name) for name in methods},
@@ -257,6 +272,7 @@ class _IncomingHooks:
     """The hooks for the query and the data of a call.
 
     Args:
+        service: The service.
         records: Makes the validators.
         extensions: Further operators by property.
         query: The resolvers of queries.
@@ -267,6 +283,7 @@ class _IncomingHooks:
 
     def __init__(
         self,
+        service: object,
         records: Records,
         extensions: Extensions,
         query: Resolvers | None,
@@ -276,6 +293,15 @@ class _IncomingHooks:
         checks_create: bool,
     ) -> None:
         self._records = records
+        self._changes = records.changes()
+        # Of an adapter; a service of one's own says nothing about such keys.
+        self._dollar_keys: Mapping[str, str] = getattr(service, "dollar_keys", {})
+        opened = getattr(getattr(service, "options", None), "update_operators", ())
+        if unknown := KNOWN_OPERATORS.symmetric_difference(opened).intersection(opened):
+            raise ValueError(
+                f"with_schema: the service opens {min(unknown)!r} for updates, whose operand no"
+                " schema can check; leave it out of update_operators, and offer a method for it"
+            )
         self._checks_create = checks_create
         queries: Mapping[str, Resolver] = (
             {} if query is None else by_method(query, STANDARD_METHODS)
@@ -283,15 +309,11 @@ class _IncomingHooks:
         datas: Mapping[str, Resolver] = {} if data is None else by_method(data, METHODS_WITH_DATA)
         self._of_query = resolvers_of("with_schema", [queries])
         self._of_data = resolvers_of("with_schema", [datas])
-        self._query_check = self._client_query_check = records.query(extensions)
-        if not_queryable:
-            allowed = {
-                name: extension
-                for name, extension in extensions.items()
-                # An operator on a part of a hidden object would reveal it as well.
-                if name.partition(".")[0] not in not_queryable
-            }
-            self._client_query_check = records.query(allowed, not_queryable)
+        self._service = service
+        self._extensions = extensions
+        self._not_queryable = not_queryable
+        self._query_checks: dict[Opened, tuple[AnyValidator, AnyValidator]] = {}
+        self._query_check, self._client_query_check = self._checks_of_queries(opened_by(service))
         required = records.required()
         self._required = {
             method: frozenset(name for resolver in self._of_data(method) for name in resolver.names)
@@ -309,9 +331,16 @@ class _IncomingHooks:
         # A call that is tried again comes here with what resolvers made of its data.
         return [_restore, *checks, self.resolve] if self._resolves(method) else checks
 
+    def around(self) -> Mapping[str, Sequence[Hook]]:
+        """Return around hooks by method."""
+        changing = filter(self._has_operators, _CHANGING)
+        return {method: [self.within_limits] for method in changing}
+
     def last(self, method: str) -> Sequence[Hook]:
         """Return the hooks after them."""
         hooks: list[Hook] = [self.resolve_again] if self._resolves(method) else []
+        if method in _CHANGING and self._has_operators(method):
+            hooks.append(self.limit)
         opens = self._query_check.operators or self._query_check.filters
         if opens and method in STANDARD_METHODS:
             hooks.append(self.keep_query_open)
@@ -320,17 +349,40 @@ class _IncomingHooks:
     def _resolves(self, method: str) -> bool:
         return bool(self._of_query(method) or self._of_data(method))
 
+    def _checks_of_queries(self, opened: Opened) -> tuple[AnyValidator, AnyValidator]:
+        """Return the validators of the application's queries and of those of clients."""
+        checks = self._query_checks.get(opened)
+        if checks is None:
+            check = visible = self._records.query(self._extensions, opened=opened)
+            if self._not_queryable:
+                allowed = {
+                    name: extension
+                    for name, extension in self._extensions.items()
+                    # An operator on a part of a hidden object would reveal it as well.
+                    if name.partition(".")[0] not in self._not_queryable
+                }
+                visible = self._records.query(allowed, self._not_queryable, opened)
+            checks = self._query_checks[opened] = check, visible
+        return checks
+
     def query_hook(self) -> Hook:
         """Return the hook that checks queries; those of clients must not name all fields."""
         check_all = validate_query(self._query_check)
-        if self._client_query_check is self._query_check:
+        is_adapter = hasattr(self._service, "query_grammar")
+        if self._client_query_check is self._query_check and not is_adapter:
             return check_all
         check_visible = validate_query(self._client_query_check)
 
         visible, everything = plain_form_of(check_visible), plain_form_of(check_all)
 
         def check_query(context: HookContext) -> Any:
-            from_client = context.params.get("provider") is not None
+            params = context.params
+            from_client = params.get("provider") is not None
+            options: Any = params.get("adapter")
+            # Only code of the application sets options of a call, so there are few of them.
+            if options and not _OF_QUERIES.isdisjoint(options):
+                checks = self._checks_of_queries(opened_by(self._service, params))
+                return plain_form_of(validate_query(checks[from_client]))(context)
             return (visible if from_client else everything)(context)
 
         return annotate_hook(check_query, query=self._client_query_check)
@@ -338,7 +390,11 @@ class _IncomingHooks:
     def data_hook(self, method: str) -> Hook:
         """Return the hook that checks data; resolvers may make what is required later."""
         if method == "patch":
-            return validate_data(self._records.part())
+            part = self._records.part()
+            is_adapter = "patch" in self._dollar_keys
+            check = validate_data(self._changes if is_adapter else part)
+            return annotate_hook(check, data=lambda _method: part, kinds=("before",))
+        check: Hook
         made: set[str] = set()
         for resolver in self._of_data(method):
             made |= resolver.made_names
@@ -348,10 +404,14 @@ class _IncomingHooks:
 
         # Descriptions say what a client has to send: all but what the server makes in any case.
         sent = self._records.whole((), made)
-        check: Hook = leave
+        check = leave
         if method != "create" or self._checks_create:
             required = self._required[method]
-            check = validate_data(self._records.whole(required, made) if required else sent)
+            whole = self._records.whole(required, made) if required else sent
+            is_by_operators = method == "update" and self._has_operators(method)
+            check = validate_data(
+                _WholeOrOperators(whole, self._changes) if is_by_operators else whole
+            )
         return annotate_hook(check, data=lambda _method: sent, kinds=("before",))
 
     async def resolve(self, context: HookContext) -> None:
@@ -390,13 +450,56 @@ class _IncomingHooks:
         elif resolved.failure is not None:
             raise resolved.failure
 
+    def _has_operators(self, method: str) -> bool:
+        return self._dollar_keys.get(method) == "internal"
+
+    async def limit(self, context: HookContext) -> None:
+        """Let an operator change only records whose values stay within the limits of the schema.
+
+        Raises:
+            BadRequest: It would change several records, of which some could be left out.
+        """
+        data = context.data
+        conditions = self._changes.conditions(data) if "$inc" in data else []
+        if not conditions:
+            return
+        if context.id is None:
+            raise BadRequest(
+                "$inc of a property with a limit changes one record at a time: send its id"
+            )
+        query = context.params.query
+        vars(context)[_UNLIMITED] = query
+        others = as_list(query.get("$and", [])) or []
+        context.params.query = query_like(query, {**query, "$and": [*others, *conditions]})
+
+    async def within_limits(self, context: HookContext, next: Next) -> None:
+        """Say that a change would leave the limits where `limit` kept the store from making it.
+
+        Raises:
+            BadRequest: It would.
+        """
+        try:
+            await next()
+        except NotFound:
+            if (query := vars(context).pop(_UNLIMITED, None)) is None:
+                raise
+            # As the method would without the condition: it raises what the caller may know.
+            params = context.params.copy()
+            criteria = {name: query[name] for name in query if name not in _OF_PAGES}
+            params.query = query_like(query, criteria)
+            await context.service.service.get(context.id, params)
+            paths = ", ".join(context.data["$inc"])
+            raise BadRequest(f"$inc would leave the limits of {paths}") from None
+
     async def _run(self, context: HookContext) -> None:
         data, method = context.data, context.method
         if chosen := self._of_query(method):
             query = await resolved_query(chosen, context.params.query, context)
             context.params.query = query
         if data is not None and (chosen := self._of_data(method)):
-            required = self._required.get(method, frozenset())
+            # Operators leave all other properties as they are.
+            is_whole = method in _WHOLE_RECORDS and not _are_operators(method, data)
+            required = self._required[method] if is_whole else frozenset()
             context.data = await resolved_data(chosen, data, context, required)
 
     async def keep_query_open(self, context: HookContext) -> None:
@@ -408,7 +511,43 @@ class _IncomingHooks:
             context.params.query = ValidatedQuery(query, check.operators, check.filters)
 
 
+def opened_by(service: Any, params: Params | None = None) -> Opened:
+    """Return what a service opens for queries by its options, or by those of a call."""
+    if not hasattr(service, "query_grammar"):
+        return NOTHING_OPENED  # no adapter
+    grammar: Grammar = service.query_grammar(params or Params())
+    paths: Mapping[str, type] = getattr(service.options, "paths", {})
+    # The service itself checks what belongs to other services.
+    filters = grammar.filters.difference(service.related_names)
+    return Opened(grammar.operators, filters, tuple(paths.items()))
+
+
+class _WholeOrOperators:
+    """Checks the data of an `update`: a whole record, or operators that change the stored one."""
+
+    operators: frozenset[str] = frozenset()
+    filters: frozenset[str] = frozenset()
+
+    def __init__(self, whole: AnyValidator, changes: Changes) -> None:
+        self._whole = whole
+        self._changes = changes
+
+    def validate(self, value: Any) -> Any:
+        """Return the data with all conversions made.
+
+        Raises:
+            BadRequest: It is not valid.
+        """
+        chosen = self._changes if _are_operators("update", value) else self._whole
+        return chosen.validate(value)
+
+
+def _are_operators(method: str, data: object) -> bool:
+    return method == "update" and is_mapping(data) and has_operators(data)
+
+
 _RESOLVED: Final = "_resolved_by_with_schema"
+_UNLIMITED: Final = "_query_before_limits"
 
 
 async def _restore(context: HookContext) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from itertools import chain
 from typing import Any, Final
 
 from alula._context import HookContext
@@ -15,7 +14,7 @@ from alula.schema._failures import MOST_LISTED, Failures, SchemaError, refusal
 from alula.schema._pydantic_models.query_model import QueryModel
 from alula.schema._resolvers.incoming_hooks import METHODS_WITH_DATA, Hook, Next
 from alula.schema._validators import AnyValidator, get_validator
-from alula.types import METHODS_WITHOUT_DATA, JSONValue, is_array, is_list, is_mapping
+from alula.types import METHODS_WITHOUT_DATA, JSONValue, is_list, is_mapping
 
 __all__ = ["name_as_stored", "validate_data", "validate_query"]
 
@@ -160,31 +159,19 @@ def validate_data(validator: object) -> Hook:
     )
 
 
-def name_as_stored(names: Mapping[str, Sequence[str]]) -> Hook:
+def name_as_stored(rename: Callable[[Any], Any]) -> Hook:
     """Return an around hook that puts the fields of clients' data under the names of records.
 
     Hooks that run before the check, such as one that sets the owner, know these names alone. Under
     another name that the model reads, a client could set the same field past them.
 
     Args:
-        names: By stored name, all names of a field; the first that data has counts.
+        rename: Returns a record, or a list of them, with these names.
     """
-    others = frozenset(chain.from_iterable(names.values())).difference(names)
 
-    def named(record: Any) -> Any:
-        if not is_mapping(record) or others.isdisjoint(record):
-            return record
-        renamed = dict(record)
-        for stored, read in names.items():
-            given = [renamed.pop(name) for name in read if name in renamed]
-            if given:
-                renamed[stored] = given[0]
-        return renamed
-
-    async def rename(context: HookContext, next: Next) -> None:
-        data: JSONValue = context.data
+    async def name_fields(context: HookContext, next: Next) -> None:
         if context.params.provider is not None:
-            context.data = list(map(named, data)) if is_array(data) else named(data)
+            context.data = rename(context.data)
         await next()
 
-    return annotate_hook(rename, kinds=("around",))
+    return annotate_hook(name_fields, kinds=("around",))

@@ -6,10 +6,8 @@ All code that has to choose between the two kinds of schema is here. `JsonRecord
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
-from itertools import chain
 from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
@@ -22,7 +20,6 @@ from typing import (
 )
 
 from pydantic import (
-    AliasChoices,
     BaseModel,
     BeforeValidator,
     Field,
@@ -32,8 +29,15 @@ from pydantic import (
 )
 from typing_extensions import is_typeddict
 
+from alula.schema._changes import Changes
 from alula.schema._failures import SchemaError, check_id_default
-from alula.schema._json_schema.query_schema import Extensions, query_schema
+from alula.schema._json_schema.query_schema import (
+    NOTHING_OPENED,
+    Extensions,
+    Opened,
+    query_schema,
+)
+from alula.schema._pydantic_models.field_names import FieldNames
 from alula.schema._pydantic_models.model_validator import (
     ModelValidator,
     adapter_of,
@@ -41,6 +45,7 @@ from alula.schema._pydantic_models.model_validator import (
     record_schema,
     stored_names,
 )
+from alula.schema._pydantic_models.places import ModelPlaces
 from alula.schema._pydantic_models.query_model import QueryModel
 from alula.types import SchemaKeyword, is_mapping
 
@@ -180,8 +185,6 @@ def records_of(model: object, service: object) -> Records:
 class ModelRecords:
     """Makes the validators for the records that a Pydantic model describes; see `JsonRecords`."""
 
-    input_names: Mapping[str, Sequence[str]]
-
     def __init__(
         self,
         model: type[BaseModel],
@@ -194,7 +197,9 @@ class ModelRecords:
         self._id = id
         if id in (stored := stored_names(model)):
             check_id_default(id, stored[id].default)
-        self.input_names = _input_names(model)
+        names = FieldNames(model)
+        self._names = names
+        self.as_stored = names.as_stored if names.differ else None
         adapter_of(model)  # to refuse what Pydantic cannot describe, with a message of ours
 
         def convert(value: object) -> object:
@@ -211,7 +216,7 @@ class ModelRecords:
             type_: Any = (
                 Annotated[str | int, ordered] if text_ids else Annotated[int | str, ordered]
             )
-            if keywords:
+            if keywords and not text_ids:
                 # As in `JsonRecords`: descriptions know what clients send for a keyword.
                 kinds = [*({keyword.name: True} for keyword in keywords), {"type": "string"}]
                 type_ = Annotated[Any, BeforeValidator(convert), WithJsonSchema({"anyOf": kinds})]
@@ -225,9 +230,14 @@ class ModelRecords:
             )
         self.schema = record_schema(self._with_id)
 
-    def query(self, extensions: Extensions, without: Collection[str] = ()) -> AnyValidator:
+    def query(
+        self,
+        extensions: Extensions,
+        without: Collection[str] = (),
+        opened: Opened = NOTHING_OPENED,
+    ) -> AnyValidator:
         """Return the validator of queries, which must not name the fields ``without``."""
-        return QueryModel(self._with_id, extensions, without=without)
+        return QueryModel(self._with_id, extensions, without=without, opened=opened)
 
     def required(self) -> set[str]:
         """Return the names that a new record must have."""
@@ -247,7 +257,7 @@ class ModelRecords:
             return sent
         return self._without({*later, *never_sent}, sent)
 
-    def part(self) -> AnyValidator:
+    def part(self) -> ModelValidator:
         """Return the validator of the data of a patch: nothing is required, nothing is added.
 
         Validators of the whole model do not run: they would see fields that are absent.
@@ -257,7 +267,16 @@ class ModelRecords:
         if self._model.model_post_init is not BaseModel.model_post_init:
             idle["model_post_init"] = _unchanged
         patch = _relaxed(self._model, "Patch", lambda _: True, idle)
-        return ModelValidator(patch, defaults=False)
+        return ModelValidator(patch, defaults=False, before=self._as_read)
+
+    def changes(self) -> Changes:
+        """Return the validator of changes, which may have update operators and paths."""
+
+        def part_of(model: type[BaseModel]) -> ModelValidator:
+            return ModelRecords(model, "", (), text_ids=False).part()
+
+        root = ModelPlaces(self._model, part_of).root
+        return Changes(self.part().validate, root, self.query({}).validate, self._id)
 
     def _without(self, names: Collection[str], fallback: ModelValidator | None) -> ModelValidator:
         relaxed = _relaxed(self._model, "Data", names.__contains__)
@@ -266,7 +285,11 @@ class ModelRecords:
             for name, field in self._model.model_fields.items()
             if field.is_required() and (field.serialization_alias or name) in names
         ]
-        return ModelValidator(relaxed, omitted=omitted, fallback=fallback)
+        return ModelValidator(relaxed, omitted=omitted, fallback=fallback, before=self._as_read)
+
+    @property
+    def _as_read(self) -> Callable[[Any], Any] | None:
+        return self._names.as_read if self._names.are_unreadable else None
 
 
 Records: TypeAlias = "JsonRecords | ModelRecords"
@@ -297,32 +320,6 @@ def _relaxed(
         return model
     name, validators = f"{model.__name__}{suffix}", dict(replaced)
     return create_model(name, __base__=model, __validators__=validators, **fields)
-
-
-def _input_names(model: type[BaseModel]) -> dict[str, tuple[str, ...]]:
-    """Return the names by which a model reads fields that have several, by the stored name.
-
-    ``populate_by_name`` and ``AliasChoices`` give a field several names; Pydantic takes the first
-    that the data has. Names that other fields have as well are left out.
-    """
-    config = model.model_config
-    by_name = config.get("populate_by_name") or config.get("validate_by_name")
-    read: dict[str, list[str]] = {}
-    for name, field in model.model_fields.items():
-        alias = field.validation_alias or name
-        aliases = alias.choices if isinstance(alias, AliasChoices) else [alias]
-        if config.get("validate_by_alias") is False:
-            aliases = []
-        every = (*aliases, name) if by_name else aliases
-        texts = dict.fromkeys(each for each in every if isinstance(each, str))
-        read[field.serialization_alias or name] = [*texts]
-    uses = Counter(chain.from_iterable(read.values()))
-    found: dict[str, tuple[str, ...]] = {}
-    for stored, names in read.items():
-        own = [name for name in names if uses[name] == 1 and (name == stored or name not in read)]
-        if stored in own and len(own) > 1:
-            found[stored] = tuple(own)
-    return found
 
 
 def _unchanged(self: object, _: object = None) -> object:

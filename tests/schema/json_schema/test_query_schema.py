@@ -50,6 +50,10 @@ TYPED = [
     ({"$text": {"$search": "x"}}, {"$text": {"$search": "x"}}),
     ({"$limit": "5", "$skip": "1"}, {"$limit": 5, "$skip": 1}),
     ({"$sort": {"age": "-1", "many.n": "1"}}, {"$sort": {"age": -1, "many.n": 1}}),
+    ({"$select": "age"}, {"$select": ["age"]}),
+    ({"age": {"$in": "5"}}, {"age": {"$in": [5]}}),
+    ({"age": {"$nin": "5"}}, {"age": {"$nin": [5]}}),
+    ({"tags": {"$in": "a"}}, {"tags": {"$in": ["a"]}}),
     ({"$select": {"0": "age", "1": "address.zip"}}, {"$select": ["age", "address.zip"]}),
     *(
         ({"age": {operator: "5"}}, {"age": {operator: 5}})
@@ -145,7 +149,7 @@ def test_names_what_is_unknown(query, path, name):
         ({"$skip": "1.5"}, ("/$skip", "#/properties/%24skip/type", "type")),
         ({"$or": []}, ("/$or", "#/properties/%24or/minItems", "minItems")),
         ({"$select": ["nope"]}, ("/$select/0", "#/properties/%24select/items/enum", "enum")),
-        ({"$select": "age"}, ("/$select", "#/properties/%24select/type", "type")),
+        ({"$select": {"a": "age"}}, ("/$select", "#/properties/%24select/type", "type")),
         (
             {"$sort": {"age": "0"}},
             ("/$sort/age", "#/properties/%24sort/properties/age/enum", "enum"),

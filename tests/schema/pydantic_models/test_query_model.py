@@ -76,6 +76,10 @@ TYPED = [
     ({"$text": {"$search": "x"}}, {"$text": {"$search": "x"}}),
     ({"$limit": "5", "$skip": "1"}, {"$limit": 5, "$skip": 1}),
     ({"$sort": {"age": "-1", "many.zip": 1}}, {"$sort": {"age": -1, "many.zip": 1}}),
+    ({"$select": "age"}, {"$select": ["age"]}),
+    ({"age": {"$in": "5"}}, {"age": {"$in": [5]}}),
+    ({"age": {"$nin": "5"}}, {"age": {"$nin": [5]}}),
+    ({"tags": {"$in": "a"}}, {"tags": {"$in": ["a"]}}),
     ({"$select": {"0": "age", "1": "address.zip"}}, {"$select": ["age", "address.zip"]}),
     *(
         ({"age": {operator: "5"}}, {"age": {operator: 5}})
@@ -245,7 +249,7 @@ def test_names_what_is_unknown(query, path, name):
         ({"$skip": "x"}, "/$skip", "type"),
         ({"$or": []}, "/$or", "minItems"),
         ({"$select": ["nope"]}, "/$select/0", "enum"),
-        ({"$select": "age"}, "/$select", "type"),
+        ({"$select": {"a": "age"}}, "/$select", "type"),
         ({"$sort": {"age": "0"}}, "/$sort/age", "enum"),
         ({"$sort": {"age": [1]}}, "/$sort/age", "enum"),
         ({"$sort": "age"}, "/$sort", "type"),

@@ -230,6 +230,22 @@ async def test_other_operators_of_clients_change_nothing_that_is_resolved(data):
     assert await operated().patch(1, data) == {**data, "owner": 7}
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"pin.x": 9},
+        {"pin.0": 9},
+        {"$set": {"pin.x": 1}},
+        {"$push": {"pin.0": 1}},
+        {"$rename": {"text": "role.x"}},
+    ],
+)
+async def test_paths_of_clients_change_no_part_of_what_is_resolved(data):
+    with pytest.raises(BadRequest, match="can be set as a whole, but not changed by"):
+        await operated().patch(1, data, provider="rest")
+    assert await operated().patch(1, data) == {**data, "owner": 7}
+
+
 async def test_records_of_a_list_are_resolved_at_the_same_time():
     begun = []
     gate = asyncio.Event()

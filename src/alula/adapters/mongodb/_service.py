@@ -158,6 +158,8 @@ class MongoDBService(AdapterService[MongoDBOptions]):
             "max_conditions": max_conditions,
         }
         self.options = self.options.changed(given, self.paginate_options)
+        # `with_schema` leaves ids in queries as they are then, too.
+        self.converts_queries = disable_objectify
         self._translator = QueryTranslator(self.options)
         self._source = ModelSource(model)
         self._reads_max_time_setting = max_time_ms is None

@@ -352,7 +352,7 @@ class Compiler:
             if name in keywords
         ]
         if "type" in schema:
-            return _typed(location, schema["type"], checks, conversions)
+            return _typed(location, schema, checks, conversions)
         return in_sequence([*checks, *conversions])
 
     def _reference(self, location: SchemaLocation, schema: Schema) -> Check:
@@ -411,14 +411,21 @@ def _check_keywords(schema: Schema, location: SchemaLocation) -> None:
         location.compile(definition, "$defs", name)
 
 
+LIST_OF_ONE: Final = "x-list-of-one"
+"""In the schema of a query: a list that may be sent as its only item."""
+
+
 def _typed(
     location: SchemaLocation,
-    types: str | Sequence[str],
+    schema: Mapping[str, Any],
     checks: Sequence[Check],
     conversions: Sequence[Check],
 ) -> Check:
     """Return the check of ``type`` and of all others; a value of a wrong type is not converted."""
+    types: str | Sequence[str] = schema["type"]
     names = [types] if isinstance(types, str) else types
+    # A query string cannot say that one value is a list.
+    is_list_of_one = schema.get(LIST_OF_ONE) is True and location.settings.coerce
     rest, all_checks = in_sequence(checks), in_sequence([*checks, *conversions])
     matches = type_test(names)
     coerce = coercion(names) if location.settings.coerce else None
@@ -431,6 +438,8 @@ def _typed(
             # As in Ajv, only a value of a wrong type is coerced: "5" stays a text where texts are
             # allowed.
             new = UNSET if coerce is None else coerce(value)
+            if new is UNSET and is_list_of_one and not isinstance(value, Mapping):
+                new = [value]
             if new is UNSET:
                 failures.append(failure(path, where, "type", params, message))
                 return rest(value, path, failures)

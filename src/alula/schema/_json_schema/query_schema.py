@@ -5,18 +5,24 @@ Also which operators and filters a query's schema opens: the grammar of the adap
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from alula.query._grammar import COMMON_FILTERS, COMMON_OPERATORS
 from alula.schema._failures import SchemaError
 from alula.types import is_array, is_list, is_mapping
 
 __all__ = [
+    "FLAGS",
     "LEVELS",
     "LISTED",
+    "LISTED_IF_OPENED",
+    "NOTHING_OPENED",
     "ORDERED",
+    "SIZES",
+    "TEXTS",
     "Extensions",
+    "Opened",
     "beside_the_common",
     "check_extensions",
     "names_opened",
@@ -29,20 +35,54 @@ ORDERED: Final = ("$gt", "$gte", "$lt", "$lte", "$ne")
 """The common operators that take a value of the property's type."""
 LISTED: Final = ("$in", "$nin")
 """The common operators that take a list of these."""
+LISTED_IF_OPENED: Final = frozenset({"$all", "$contains", "$overlaps"})
+"""Operators that a service may open, which take a list, too."""
+TEXTS: Final = frozenset({"$regex", "$options", "$like", "$notlike", "$ilike"})
+"""Operators that a service may open, which take text."""
+FLAGS: Final = frozenset({"$exists", "$null"})
+"""Operators that a service may open, which take true or false."""
+SIZES: Final = frozenset({"$size"})
+"""Operators that a service may open, which take a number of items."""
 LEVELS: Final = 4
 """How many parts a dotted name may have."""
+_TYPE_NAMES: Final[Mapping[type, str]] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+}
 _DIRECTION: Final = {"type": "integer", "enum": [1, -1]}
 _CRITERIA: Final = "QueryCriteria"
 _IN_PLACE: Final = ("allOf", "anyOf", "oneOf")
 _COMMON: Final = COMMON_FILTERS | COMMON_OPERATORS
 
 
-def query_schema(described: Mapping[str, Any], extensions: Extensions) -> dict[str, Any]:
+class Opened(NamedTuple):
+    """What a service opens for its queries by options of its own.
+
+    Attributes:
+        operators: The operators beside the common ones.
+        filters: The filters beside the common ones.
+        paths: Paths into properties without a schema, with the type of their values.
+    """
+
+    operators: frozenset[str] = frozenset()
+    filters: frozenset[str] = frozenset()
+    paths: tuple[tuple[str, type], ...] = ()
+
+
+NOTHING_OPENED: Final = Opened()
+
+
+def query_schema(
+    described: Mapping[str, Any], extensions: Extensions, opened: Opened = NOTHING_OPENED
+) -> dict[str, Any]:
     """Return the schema of queries. It is closed: it names all that a query may have.
 
     Args:
         described: The properties of a record, or the schema of a record (of type ``object``).
         extensions: As `query_syntax` takes them.
+        opened: What the service itself opens.
 
     Raises:
         SchemaError: The schema has no properties, or an extension is for a property that it lacks.
@@ -59,9 +99,12 @@ def query_schema(described: Mapping[str, Any], extensions: Extensions) -> dict[s
             raise SchemaError(f"query_syntax: a property cannot be called {name!r}")
     definitions: Mapping[str, Any] = described.get("$defs", {}) if whole else {}
     fields = dict(_flat(properties, definitions))
-    filters = check_extensions(extensions, fields)
+    for path, type_ in opened.paths:
+        if path.partition(".")[0] in fields:
+            fields.setdefault(path, {"type": _TYPE_NAMES[type_]})
+    filters = {**dict.fromkeys(opened.filters, True), **check_extensions(extensions, fields)}
     criteria: dict[str, Any] = {
-        name: _criterion(field, extensions.get(name, {}), definitions)
+        name: _criterion(field, extensions.get(name, {}), definitions, opened.operators)
         for name, field in fields.items()
     }
     # MongoDB refuses an empty `$or`.
@@ -73,7 +116,7 @@ def query_schema(described: Mapping[str, Any], extensions: Extensions) -> dict[s
                 "$limit": {"type": "integer", "minimum": 0},
                 "$skip": {"type": "integer", "minimum": 0},
                 "$sort": _closed(dict.fromkeys(fields, _DIRECTION)),
-                "$select": {"type": "array", "items": {"type": "string", "enum": list(fields)}},
+                "$select": _listed({"type": "string", "enum": list(fields)}),
                 **filters,
                 **criteria,
             }
@@ -135,7 +178,10 @@ def _resolved(schema: object, definitions: Mapping[str, Any]) -> Mapping[str, An
 
 
 def _criterion(
-    schema: object, extension: Mapping[str, Any], definitions: Mapping[str, Any]
+    schema: object,
+    extension: Mapping[str, Any],
+    definitions: Mapping[str, Any],
+    opened: Collection[str],
 ) -> dict[str, Any]:
     """Return the schema of the condition on one property: a value, or operators."""
     value: object = schema
@@ -143,17 +189,37 @@ def _criterion(
     if "array" in _types(inner) and "items" in inner:
         # In a query, a list matches by one of its elements, too.
         value = {"anyOf": [inner["items"], schema]}
-    operators = _closed(
-        {
-            **dict.fromkeys(ORDERED, value),
-            **{name: {"type": "array", "items": value} for name in LISTED},
-            **extension,
-        }
-    )
+    some = _listed(value)
+    tests: dict[str, Any] = {
+        **dict.fromkeys(ORDERED, value),
+        **dict.fromkeys(LISTED, some),
+        **{name: _operand(name, value, some) for name in opened},
+    }
+    if "$not" in opened:
+        tests["$not"] = _closed({name: test for name, test in tests.items() if name != "$not"})
+    operators = _closed({**tests, **extension})
     # Where a value may be any object, operators come first: else they would pass as a value.
     types = _types(inner)
     scalar = types and not types & {"array", "object"}
     return {"anyOf": [value, operators] if scalar else [operators, value]}
+
+
+def _listed(item: object) -> dict[str, Any]:
+    """Return the schema of a list of items, which a query string may send as its only item."""
+    return {"type": "array", "items": item, "x-list-of-one": True}
+
+
+def _operand(operator: str, value: object, some: object) -> object:
+    """Return the schema of the operand of an operator that a service opens."""
+    if operator in LISTED_IF_OPENED:
+        return some
+    if operator in TEXTS:
+        return {"type": "string"}
+    if operator in FLAGS:
+        return {"type": "boolean"}
+    if operator in SIZES:
+        return {"type": "integer", "minimum": 0}
+    return value if operator == "$eq" else True  # only the store knows others
 
 
 def _types(schema: Mapping[str, Any]) -> set[str]:

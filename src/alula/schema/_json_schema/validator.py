@@ -10,11 +10,11 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
 from alula.errors import BadRequest
+from alula.schema._changes import Changes
 from alula.schema._failures import Failures, SchemaError, check_id_default, refusal
 from alula.schema._hidden_and_queryable import field_names, without_fields
 from alula.schema._json_schema import applicators, assertions
@@ -32,7 +32,14 @@ from alula.schema._json_schema.compiler import (
     work_limit,
 )
 from alula.schema._json_schema.formats import FORMATS, keyword_date
-from alula.schema._json_schema.query_schema import Extensions, names_opened, query_schema
+from alula.schema._json_schema.places import RECORD_URI, JsonPlaces
+from alula.schema._json_schema.query_schema import (
+    NOTHING_OPENED,
+    Extensions,
+    Opened,
+    names_opened,
+    query_schema,
+)
 from alula.types import SchemaKeyword, is_array, is_dict, is_mapping
 
 if TYPE_CHECKING:
@@ -192,13 +199,13 @@ class JsonRecords:
 
     Attributes:
         schema: The schema, with the id.
-        input_names: By their stored name, all names of the fields that data may have under several.
+        as_stored: None: data has each property under its stored name alone.
 
     Raises:
         SchemaError: The schema has no properties, or requires one that it does not have.
     """
 
-    input_names: Mapping[str, Sequence[str]] = MappingProxyType({})
+    as_stored: Callable[[Any], Any] | None = None
 
     def __init__(
         self,
@@ -234,9 +241,14 @@ class JsonRecords:
                     f" {', '.join(declared)}"
                 )
 
-    def query(self, extensions: Extensions, without: Collection[str] = ()) -> Validator:
+    def query(
+        self,
+        extensions: Extensions,
+        without: Collection[str] = (),
+        opened: Opened = NOTHING_OPENED,
+    ) -> Validator:
         """Return the validator of queries, which must not name the fields ``without``."""
-        schema = query_schema(without_fields(self.schema, without), extensions)
+        schema = query_schema(without_fields(self.schema, without), extensions, opened)
         return Validator(schema, coerce=True, keywords=self._keywords)
 
     def required(self) -> set[str]:
@@ -261,6 +273,23 @@ class JsonRecords:
         """Return the validator of the data of a patch: nothing is required, nothing is added."""
         schema = self._data(self._given.get("required", ()))
         return Validator(schema, defaults=False, keywords=self._keywords)
+
+    def changes(self) -> Changes:
+        """Return the validator of changes, which may have update operators and paths."""
+        schema: dict[str, Any] = plain(self._data(()))
+        # A name of its own would be the base of the references in it.
+        schema.pop("$id", None)
+
+        def compiled(reference: Mapping[str, Any]) -> Callable[[Any], Any]:
+            return Validator(
+                reference,
+                defaults=False,
+                keywords=self._keywords,
+                schemas={RECORD_URI: schema},
+            ).validate
+
+        root = JsonPlaces(schema, compiled).root
+        return Changes(self.part().validate, root, self.query({}).validate, self._id)
 
     def _data(self, optional: Collection[str]) -> dict[str, Any]:
         """Return the schema of data. It is closed, unless it says something else itself."""

@@ -104,6 +104,7 @@ class ModelValidator:
         defaults: Whether absent fields get their defaults. False for partial records.
         omitted: Fields whose defaults are always left out, since a resolver makes them later.
         fallback: Validates where a validator of the model fails because of an omitted field.
+        before: Gives data the names that the model reads.
 
     Attributes:
         operators: Empty: the model of a query comes from `query_syntax`, which knows them.
@@ -123,12 +124,14 @@ class ModelValidator:
         defaults: bool = True,
         omitted: Collection[str] = (),
         fallback: ModelValidator | None = None,
+        before: Callable[[Any], Any] | None = None,
     ) -> None:
         self._adapter = adapter_of(model)
         self._union_limit = UnionLimit(self._adapter.core_schema)
         self._defaults = defaults
         self._omitted = frozenset(omitted)
         self._fallback = fallback
+        self._before = before
 
     def validate(self, value: Any) -> Any:
         """Return the value as plain data: a dict, whose keys are the aliases of the fields.
@@ -140,6 +143,8 @@ class ModelValidator:
                 for JSON Schemas. Or a validator of a field needs a field that a partial record
                 does not have.
         """
+        if self._before is not None:
+            value = self._before(value)
         if type(value) in _CONTAINERS:
             # Before Pydantic, which makes sets and dicts of them.
             check_hashes(value)

@@ -40,10 +40,16 @@ from typing_extensions import ReadOnly, TypedDict, is_typeddict
 from alula.query._query import as_list
 from alula.schema._failures import SchemaError, failures_of_model, refusal
 from alula.schema._json_schema.query_schema import (
+    FLAGS,
     LEVELS,
     LISTED,
+    LISTED_IF_OPENED,
+    NOTHING_OPENED,
     ORDERED,
+    SIZES,
+    TEXTS,
     Extensions,
+    Opened,
     beside_the_common,
     check_extensions,
 )
@@ -77,6 +83,7 @@ class QueryModel:
         model: A model, a dataclass or a ``TypedDict``.
         extensions: As `query_syntax` takes them, with types in place of schemas.
         without: Names of fields that queries must not name.
+        opened: What the service itself opens.
 
     Attributes:
         operators: The operators that the extensions name.
@@ -89,7 +96,12 @@ class QueryModel:
     """
 
     def __init__(
-        self, model: TypeForm, extensions: Extensions, *, without: Collection[str] = ()
+        self,
+        model: TypeForm,
+        extensions: Extensions,
+        *,
+        without: Collection[str] = (),
+        opened: Opened = NOTHING_OPENED,
     ) -> None:
         if _model_in(model) is not model:
             raise SchemaError(
@@ -99,13 +111,16 @@ class QueryModel:
         fields = {
             name: type_ for name, type_ in _flat(model) if name.partition(".")[0] not in without
         }
-        filters = check_extensions(extensions, fields)
+        for path, type_ in opened.paths:
+            if path.partition(".")[0] in fields:
+                fields.setdefault(path, type_)
+        filters = {**dict.fromkeys(opened.filters, Any), **check_extensions(extensions, fields)}
         self.operators = beside_the_common(
             operator for name in fields for operator in extensions.get(name, ())
         )
         self.filters = beside_the_common(filters)
         criteria = {
-            name: _criterion(name, type_, extensions.get(name, {}))
+            name: _criterion(name, type_, extensions.get(name, {}), opened.operators)
             for name, type_ in fields.items()
         }
         again = _list_form(_list["QueryCriteria"])  # by its name, since it contains itself
@@ -120,7 +135,7 @@ class QueryModel:
             "$skip": size,
             # A dict keeps the order of its names, which counts here; a TypedDict does not.
             "$sort": _dict[names, _text_form(Literal[1, -1])],
-            "$select": _list_form(_list[names]),
+            "$select": _list_form(_list[names], of_one=True),
             "$or": branches,
             "$and": branches,
         }
@@ -151,11 +166,20 @@ def _closed(name: str, fields: Mapping[str, TypeForm]) -> TypeForm:
     return type_
 
 
-def _criterion(name: str, type_: TypeForm, extension: Mapping[str, TypeForm]) -> TypeForm:
+def _criterion(
+    name: str, type_: TypeForm, extension: Mapping[str, TypeForm], opened: Collection[str]
+) -> TypeForm:
     """Return the type of the condition on one field: a value, or operators."""
     value = _value(type_)
-    some = _list_form(_list[value])
-    operators = {**dict.fromkeys(ORDERED, value), **dict.fromkeys(LISTED, some), **extension}
+    some = _list_form(_list[value], of_one=True)
+    tests: dict[str, TypeForm] = {
+        **dict.fromkeys(ORDERED, value),
+        **dict.fromkeys(LISTED, some),
+        **{operator: _operand(operator, value, some) for operator in opened},
+    }
+    if "$not" in opened:
+        tests["$not"] = _closed(f"{name} not", {n: t for n, t in tests.items() if n != "$not"})
+    operators = {**tests, **extension}
 
     def tag(given: object) -> str:
         # So a failure is reported for the one that is meant, not for both.
@@ -164,6 +188,19 @@ def _criterion(name: str, type_: TypeForm, extension: Mapping[str, TypeForm]) ->
 
     tested = _annotated[_closed(f"{name} operators", operators), Tag("operators")]
     return _annotated[_union[_annotated[value, Tag("value")], tested], Discriminator(tag)]
+
+
+def _operand(operator: str, value: TypeForm, some: TypeForm) -> TypeForm:
+    """Return the type of the operand of an operator that a service opens."""
+    if operator in LISTED_IF_OPENED:
+        return some
+    if operator in TEXTS:
+        return str
+    if operator in FLAGS:
+        return bool
+    if operator in SIZES:
+        return _annotated[int, Field(ge=0)]
+    return value if operator == "$eq" else Any  # only the store knows others
 
 
 def _value(type_: TypeForm) -> TypeForm:
@@ -191,11 +228,18 @@ def _value(type_: TypeForm) -> TypeForm:
     return _annotated[compared, WrapValidator(null_from_empty)]
 
 
-def _list_form(type_: TypeForm) -> TypeForm:
-    """Return the type of a list, which also accepts an object with index keys."""
+def _list_form(type_: TypeForm, *, of_one: bool = False) -> TypeForm:
+    """Return the type of a list, which also accepts an object with index keys.
+
+    Args:
+        type_: The type.
+        of_one: Whether it also accepts one value: a query string cannot say that it is a list.
+    """
 
     def to_list(value: object) -> object:
-        items = as_list(value) if is_mapping(value) and value else None
+        if not is_mapping(value):
+            return [value] if of_one and not isinstance(value, _LISTS) else value
+        items = as_list(value) if value else None
         return value if items is None else items
 
     return _annotated[type_, BeforeValidator(to_list)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeAlias
 
@@ -185,12 +185,15 @@ async def _resolve_operands(
     Raises:
         BadRequest: Another operator changes a property that is resolved.
     """
+    names = {name for resolver in resolvers for name in resolver.names}
+    _check_whole(names, data)
     for operator in [name for name in data if str(name)[:1] == "$"]:
         operand: Any = data[operator]
         if not is_mapping(operand):
             continue  # the service refuses it
         # `$rename` writes to the property that is its operand.
         written = [*operand, *(operand.values() if operator == "$rename" else ())]
+        _check_whole(names, written)
         for resolver in resolvers:
             present = [name for name in resolver.names if name in written]
             if not present:
@@ -200,6 +203,18 @@ async def _resolve_operands(
             operand = await resolver.resolve(operand, context, names=present, faults=FROM_CLIENTS)
             written = [*operand]
         data[operator] = operand
+
+
+def _check_whole(names: Collection[str], paths: Iterable[object]) -> None:
+    """Refuse paths into properties that are resolved: the function must see the whole value.
+
+    Raises:
+        BadRequest: There is one.
+    """
+    for path in paths:
+        name, dot, _ = str(path).partition(".")
+        if dot and name in names:
+            raise BadRequest(f"{name} can be set as a whole, but not changed by {path}")
 
 
 def query_like(query: Mapping[str, Any], changed: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,472 @@
+"""Update operators and paths in changes behind a schema, on every store that has them."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from bson import ObjectId
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, field_validator
+from pymongo import AsyncMongoClient
+from sqlalchemy import JSON, Column, Float, Integer, MetaData, Numeric, Table, Text
+from typing_extensions import TypedDict
+
+from alula import App
+from alula.adapters.base import AdapterService
+from alula.adapters.memory import MemoryService
+from alula.adapters.mongodb import MongoDBService
+from alula.adapters.sql import Database, SQLService
+from alula.errors import BadRequest, NotFound
+from alula.schema import DATE_SCHEMA, resolve, with_schema
+
+OPERATORS = [
+    "$set",
+    "$unset",
+    "$inc",
+    "$mul",
+    "$min",
+    "$max",
+    "$rename",
+    "$setOnInsert",
+    "$currentDate",
+    "$push",
+    "$addToSet",
+    "$pull",
+    "$pullAll",
+    "$pop",
+    "$bit",
+    "$each",
+    "$slice",
+    "$in",
+    "$gte",
+]
+
+
+class Place(BaseModel):
+    city: str = Field(min_length=1)
+    zip: int | None = None
+
+
+class Score(TypedDict):
+    points: int
+
+
+class Post(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    text: str = Field("", max_length=5)
+    likes: int = Field(0, ge=0, le=10)
+    votes: int = 0
+    price: float | None = Field(None, multiple_of=0.5)
+    cost: Decimal = Decimal(0)
+    seen: datetime | None = None
+    also_seen: datetime | None = Field(None, alias="alsoSeen")
+    tags: list[str] = []
+    few: list[int] = Field([], min_length=1, max_length=3)
+    place: Place | None = None
+    places: list[Place] = []
+    scores: list[Score] = []
+    counts: dict[str, int] = {}
+    anything: Any = None
+    kind: str = "post"
+
+    @field_validator("kind")
+    @classmethod
+    def not_bad(cls, kind: str) -> str:
+        if kind == "bad":
+            raise ValueError("is bad")
+        return kind.lower()
+
+
+PLACE = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "minLength": 1},
+        "zip": {"type": ["integer", "null"]},
+    },
+    "required": ["city"],
+    "additionalProperties": False,
+}
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "maxLength": 5},
+        "likes": {"type": "integer", "minimum": 0, "maximum": 10},
+        "votes": {"type": "integer"},
+        "price": {"anyOf": [{"type": "number", "multipleOf": 0.5}, {"type": "null"}]},
+        "cost": {"type": "number"},
+        "seen": {"anyOf": [DATE_SCHEMA, {"type": "null"}]},
+        "alsoSeen": {"anyOf": [DATE_SCHEMA, {"type": "null"}]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "few": {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 3},
+        "place": {"anyOf": [{"$ref": "#/$defs/place"}, {"type": "null"}]},
+        "places": {"type": "array", "items": {"$ref": "#/$defs/place"}},
+        "scores": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"points": {"type": "integer"}}},
+        },
+        "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "anything": {},
+        "kind": {"type": "string", "not": {"const": "bad"}},
+    },
+    "$defs": {"place": PLACE},
+}
+
+both = pytest.mark.parametrize("model", [Post, SCHEMA], ids=["model", "schema"])
+
+
+@pytest.fixture
+async def collection(mongodb_url):
+    async with AsyncMongoClient(mongodb_url) as client:
+        yield client["alula_schema"][f"c{ObjectId()}"]
+        await client.drop_database("alula_schema")
+
+
+@pytest.fixture
+def posts(collection):
+    """Makes the service `posts` in MongoDB, behind a schema."""
+
+    def make(model, **options):
+        app = App()
+        service = MongoDBService(
+            collection, update_operators=OPERATORS, dotted_names=True, multi=True
+        )
+        app.use("posts", with_schema(service, model, **options))
+        return app.service("posts")
+
+    return make
+
+
+@pytest.fixture
+async def counters(sql_url):
+    """Makes the service `counters` in a database of each dialect, behind a schema."""
+    database = Database(sql_url)
+    await database.open()
+    table = Table(
+        "counters",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        Column("text", Text),
+        Column("likes", Integer),
+        Column("votes", Integer),
+        Column("price", Float),
+        Column("cost", Numeric(10, 2)),
+        Column("tags", JSON),
+    )
+    operators = ["$inc", "$mul", "$min", "$max", "$push", "$set", "$each"]
+
+    async def make(model, **options):
+        app = App()
+        service = SQLService(table, database, update_operators=operators, **options)
+        app.use("counters", with_schema(service, model))
+        await database.create()
+        await app.setup()
+        return app.service("counters")
+
+    yield make
+    await database.close()
+
+
+class Unreached(AdapterService):
+    """An adapter whose store must not be reached."""
+
+    async def unreached(self, *_: object) -> Any:
+        raise AssertionError("the store was asked")
+
+    _find = _get = _create = _update = _patch = _remove = unreached
+
+
+class Counter(BaseModel):
+    text: str = Field("", max_length=5)
+    likes: int | None = Field(None, ge=0, le=10)
+    votes: int | None = None
+    price: float | None = Field(None, multiple_of=0.5)
+    cost: Decimal | None = None
+    tags: list[str] = []
+
+
+COUNTER = {
+    "type": "object",
+    "properties": {
+        name: SCHEMA["properties"][name]
+        for name in ("text", "likes", "votes", "price", "cost", "tags")
+    },
+}
+counted = pytest.mark.parametrize("model", [Counter, COUNTER], ids=["model", "schema"])
+WRITTEN: list[tuple[dict, dict, dict]] = [
+    # what is stored, the patch, what is stored then
+    ({"likes": 1}, {"$inc": {"likes": 2}}, {"likes": 3}),
+    ({"likes": 10}, {"$inc": {"likes": -10}}, {"likes": 0}),
+    ({}, {"$inc": {"likes": 10}}, {"likes": 10}),
+    ({"votes": -5}, {"$inc": {"votes": -5}, "text": "more"}, {"votes": -10, "text": "more"}),
+    ({"price": 1.5}, {"$inc": {"price": 0.5}}, {"price": 2.0}),
+    ({"votes": 2}, {"$mul": {"votes": -3}}, {"votes": -6}),
+    ({"likes": 2}, {"$min": {"likes": 1}}, {"likes": 1}),
+    ({"likes": 2}, {"$max": {"likes": 9}}, {"likes": 9}),
+    ({"tags": ["a"]}, {"$push": {"tags": "b"}}, {"tags": ["a", "b"]}),
+    ({"tags": ["a"]}, {"$push": {"tags": {"$each": ["b", "c"]}}}, {"tags": ["a", "b", "c"]}),
+    ({}, {"$set": {"text": "other"}}, {"text": "other"}),
+]
+WRITTEN_IN_MONGODB: list[tuple[dict, dict, dict]] = [
+    ({"place": {"city": "Oslo"}}, {"place.zip": 5}, {"place": {"city": "Oslo", "zip": 5}}),
+    ({"place": {"city": "Oslo"}}, {"$set": {"place.city": "B"}}, {"place": {"city": "B"}}),
+    (
+        {"place": {"city": "Oslo", "zip": 5}},
+        {"$inc": {"place.zip": 1}},
+        {"place": {"city": "Oslo", "zip": 6}},
+    ),
+    (
+        {"places": [{"city": "A"}]},
+        {"$set": {"places.0.zip": 5}},
+        {"places": [{"city": "A", "zip": 5}]},
+    ),
+    ({"places": []}, {"$push": {"places": {"city": "B"}}}, {"places": [{"city": "B"}]}),
+    ({"scores": [{"points": 1}]}, {"$inc": {"scores.0.points": 1}}, {"scores": [{"points": 2}]}),
+    ({"counts": {"a": 1}}, {"$inc": {"counts.a": 1, "counts.b": 2}}, {"counts": {"a": 2, "b": 2}}),
+    ({"anything": 1}, {"$inc": {"anything": 1}}, {"anything": 2}),
+    ({}, {"$set": {"anything.deep.down": [1]}}, {"anything": {"deep": {"down": [1]}}}),
+    ({"tags": ["a"]}, {"$addToSet": {"tags": {"$each": ["a", "b"]}}}, {"tags": ["a", "b"]}),
+    ({"tags": ["a", "b"]}, {"$pull": {"tags": "a"}}, {"tags": ["b"]}),
+    ({"tags": ["a", "b"]}, {"$pull": {"tags": {"$in": ["a"]}}}, {"tags": ["b"]}),
+    ({"tags": ["a", "b"]}, {"$pullAll": {"tags": ["a", "c"]}}, {"tags": ["b"]}),
+    ({"tags": ["a", "b"]}, {"$pop": {"tags": 1}}, {"tags": ["a"]}),
+    (
+        {"scores": [{"points": 1}, {"points": 9}]},
+        {"$pull": {"scores": {"points": {"$gte": 5}}}},
+        {"scores": [{"points": 1}]},
+    ),
+    ({"votes": 5}, {"$unset": {"votes": ""}}, {}),
+    ({"place": {"city": "A", "zip": 5}}, {"$unset": {"place.zip": True}}, {"place": {"city": "A"}}),
+    (
+        {"seen": datetime(2026, 1, 1)},
+        {"$rename": {"seen": "alsoSeen"}},
+        {"alsoSeen": datetime(2026, 1, 1)},
+    ),
+    ({"votes": 5}, {"$bit": {"votes": {"and": 4}}}, {"votes": 4}),
+    ({}, {"$set": {"seen": "2026-01-01T00:00:00Z"}}, {"seen": datetime(2026, 1, 1)}),
+    ({"tags": ["a", "b"]}, {"$set": {"tags.1": "c"}}, {"tags": ["a", "c"]}),
+]
+
+# The patch, and the place that the failure names.
+REFUSED: list[tuple[dict, str]] = [
+    ({"$inc": {"likes": "a"}}, "/$inc/likes"),
+    ({"$inc": {"likes": 1.5}}, "/$inc/likes"),
+    ({"$inc": {"likes": True}}, "/$inc/likes"),
+    ({"$inc": {"text": 1}}, "/$inc/text"),
+    ({"$inc": {"nothing": 1}}, "/$inc"),
+    ({"$inc": {"price": 0.2}}, "/$inc/price"),
+    ({"$mul": {"likes": 2}}, "/$mul/likes"),
+    ({"$mul": {"price": 0.5}}, "/$mul/price"),
+    ({"$min": {"likes": -1}}, "/$min/likes"),
+    ({"$max": {"likes": 11}}, "/$max/likes"),
+    ({"$set": {"text": "too long"}}, "/$set/text"),
+    ({"$set": {"text": 5}}, "/$set/text"),
+    ({"$set": {"nothing": 5}}, "/$set"),
+    ({"$push": {"tags": 5}}, "/$push/tags"),
+    ({"$push": {"tags": {"$each": ["a", 5]}}}, "/$push/tags/$each/1"),
+    ({"$push": {"tags": {"$slice": 1}}}, "/$push/tags"),
+    ({"$push": {"text": "a"}}, "/$push/text"),
+    ({"place.city": ""}, "/place.city"),
+    ({"place.nothing": ""}, ""),
+    ({"place.city": 5, "text": "too long"}, "/place.city"),
+    ({"$set": {"place.city": ""}}, "/$set/place.city"),
+    ({"$set": {"place": {"city": ""}}}, "/$set/place/city"),
+    ({"$set": {"places.0.city": ""}}, "/$set/places.0.city"),
+    ({"$set": {"places.x.city": "a"}}, "/$set"),
+    ({"$set": {"places.01.city": "a"}}, "/$set"),
+    ({"$set": {"tags.1000000": "a"}}, "/$set"),
+    ({"$set": {"few.3": 1}}, "/$set"),
+    ({"$set": {"text.a": "a"}}, "/$set"),
+    ({"$set": {"kind": "bad"}}, "/$set/kind"),
+    ({"$setOnInsert": {"kind": "bad"}}, "/$setOnInsert/kind"),
+    ({"$push": {"places": {"city": ""}}}, "/$push/places/city"),
+    ({"$push": {"few": 1}}, "/$push/few"),
+    ({"$addToSet": {"few": 1}}, "/$addToSet/few"),
+    ({"$pull": {"few": 1}}, "/$pull/few"),
+    ({"$pop": {"few": 1}}, "/$pop/few"),
+    ({"$pop": {"tags": 2}}, "/$pop/tags"),
+    ({"$pop": {"text": 1}}, "/$pop/text"),
+    ({"$pull": {"scores": {"nothing": 1}}}, "/$pull/scores"),
+    ({"$pull": {"scores": {"points": "a"}}}, "/$pull/scores"),
+    ({"$pullAll": {"tags": "a"}}, "/$pullAll/tags"),
+    ({"$pullAll": {"tags": [5]}}, "/$pullAll/tags/0"),
+    ({"$unset": {"place.city": ""}}, "/$unset/place.city"),
+    ({"$rename": {"votes": "text"}}, "/$rename/votes"),
+    ({"$rename": {"votes": "nothing"}}, "/$rename/votes"),
+    ({"$currentDate": {"votes": True}}, "/$currentDate/votes"),
+    ({"$currentDate": {"seen": {"$type": "timestamp"}}}, "/$currentDate/seen"),
+    ({"$bit": {"votes": 5}}, "/$bit/votes"),
+    ({"$bit": {"likes": {"and": 5}}}, "/$bit/likes"),
+    ({"$bit": {"text": {"and": 5}}}, "/$bit/text"),
+]
+
+
+def paths_of(error):
+    return [failure["instancePath"] for failure in error.data]
+
+
+@both
+@pytest.mark.parametrize("provider", [None, "rest"])
+async def test_mongodb_changes_what_the_schema_allows(posts, collection, model, provider):
+    service = posts(model)
+    for stored, patch, expected in (*WRITTEN, *WRITTEN_IN_MONGODB):
+        new = await collection.insert_one({"text": "hi", "kind": "post", **stored})
+        changed = await service.patch(str(new.inserted_id), patch, provider=provider)
+        del changed["_id"]
+        assert changed == {"text": "hi", "kind": "post", **expected}, patch
+
+
+@counted
+@pytest.mark.parametrize("provider", [None, "rest"])
+async def test_sql_changes_what_the_schema_allows(counters, model, provider):
+    service = await counters(model)
+    for stored, patch, expected in WRITTEN:
+        key = (await service.service.create({"text": "hi", **stored}))["id"]
+        changed = await service.patch(key, patch, provider=provider)
+        there = {name: value for name, value in changed.items() if value is not None}
+        assert there == {"id": key, "text": "hi", **expected}, patch
+
+
+@both
+@pytest.mark.parametrize("provider", [None, "rest"])
+async def test_what_the_schema_refuses_does_not_reach_the_store(model, provider):
+    app = App()
+    service = Unreached(update_operators=OPERATORS, dotted_names=True)
+    app.use("posts", with_schema(service, model))
+    for patch, path in REFUSED:
+        with pytest.raises(BadRequest) as caught:
+            await app.service("posts").patch(1, patch, provider=provider)
+        assert caught.value.data[0]["instancePath"] == path, patch
+
+
+@both
+async def test_inc_keeps_a_number_within_its_limits(posts, collection, model):
+    service = posts(model)
+    new = await collection.insert_one({"text": "hi", "likes": 9})
+    key = str(new.inserted_id)
+    results = await asyncio.gather(
+        *(service.patch(key, {"$inc": {"likes": 1}}, provider="rest") for _ in range(3)),
+        return_exceptions=True,
+    )
+    assert sorted(type(result).__name__ for result in results) == ["BadRequest"] * 2 + ["dict"]
+    for amount in (1, -11):
+        with pytest.raises(BadRequest, match="would leave the limits of likes"):
+            await service.patch(key, {"$inc": {"likes": amount}})
+    assert (await service.get(key))["likes"] == 10
+    with pytest.raises(BadRequest, match="one record at a time"):
+        await service.patch(None, {"$inc": {"likes": 1}})
+    with pytest.raises(NotFound):
+        await service.patch(
+            key, {"$inc": {"likes": 1}}, query={"text": "other", "$select": ["text"]}
+        )
+    with pytest.raises(NotFound):
+        await service.patch(str(ObjectId()), {"$inc": {"likes": -1}})
+    with pytest.raises(NotFound):
+        await service.patch(str(ObjectId()), {"text": "hi"})
+    # Without a limit in that direction, there is nothing to look at.
+    await service.patch(None, {"$inc": {"votes": 1}})
+
+
+@counted
+async def test_inc_keeps_a_column_within_its_limits(counters, model):
+    service = await counters(model)
+    key = (await service.create({"text": "hi", "likes": 9}))["id"]
+    for amount, expected in ((1, 10), (-10, 0), (0, 0), (3, 3)):
+        changed = await service.patch(key, {"$inc": {"likes": amount}}, provider="rest")
+        assert changed["likes"] == expected
+    for amount in (8, -4):
+        with pytest.raises(BadRequest, match="would leave the limits of likes"):
+            await service.patch(key, {"$inc": {"likes": amount}}, provider="rest")
+    await service.service.patch(key, {"likes": None})
+    assert (await service.patch(key, {"$inc": {"likes": 1}}))["likes"] == 1
+
+
+@both
+async def test_an_update_by_operators_is_checked_as_changes(posts, collection, model):
+    resolved = resolve({"votes": lambda votes: votes})
+    service = posts(model, data=resolved)
+    new = await collection.insert_one({"text": "hi"})
+    changed = await service.update(str(new.inserted_id), {"$set": {"text": "more", "kind": "a"}})
+    assert (changed["text"], changed["kind"]) == ("more", "a")
+    with pytest.raises(BadRequest):
+        await service.update(str(new.inserted_id), {"$set": {"text": "too long"}})
+
+
+async def test_a_required_property_that_a_resolver_makes_is_not_needed_in_operators(collection):
+    app = App()
+    schema = {**SCHEMA, "required": ["kind"]}
+    service = MongoDBService(collection)
+    made = {"update": resolve({"kind": lambda kind: kind})}
+    app.use("posts", with_schema(service, schema, data=made))
+    new = await collection.insert_one({"text": "hi", "kind": "a"})
+    changed = await app.service("posts").update(str(new.inserted_id), {"$set": {"text": "more"}})
+    assert changed["kind"] == "a"
+    with pytest.raises(BadRequest, match="validation failed"):
+        await app.service("posts").patch(str(new.inserted_id), {"$unset": {"kind": ""}})
+
+
+@pytest.mark.parametrize("named", ["alsoSeen", "inner", "also_seen", "author"])
+async def test_operators_take_every_name_that_the_model_reads(collection, named):
+    class Named(BaseModel):
+        model_config = ConfigDict(populate_by_name=True)
+        also_seen: str = Field("", validation_alias=AliasChoices("alsoSeen", "inner"))
+        by: str = Field("", validation_alias=AliasChoices(AliasPath("data", 1, "by"), "author"))
+
+    app = App()
+    app.use("posts", with_schema(MongoDBService(collection), Named))
+    new = await collection.insert_one({})
+    changed = await app.service("posts").patch(str(new.inserted_id), {"$set": {named: "a"}})
+    assert changed == {"_id": new.inserted_id, "by" if named == "author" else "also_seen": "a"}
+
+
+async def test_a_value_that_is_never_stored_cannot_be_changed(collection):
+    class Post(BaseModel):
+        text: str = ""
+        note: str = Field("", exclude=True)
+
+    app = App()
+    app.use("posts", with_schema(MongoDBService(collection), Post))
+    with pytest.raises(BadRequest, match="'note' is never stored"):
+        await app.service("posts").patch(str(ObjectId()), {"$set": {"note": "a"}})
+
+
+async def test_operators_of_a_store_that_has_none_are_refused():
+    class Note(BaseModel):
+        likes: int = 0
+
+    app = App()
+    app.use("notes", with_schema(MemoryService([{"likes": 1}]), Note))
+    for provider in (None, "rest"):
+        with pytest.raises(BadRequest, match=r"Invalid key \$inc in the data"):
+            await app.service("notes").patch(0, {"$inc": {"likes": 1}}, provider=provider)
+    assert await app.service("notes").get(0) == {"likes": 1, "id": 0}
+
+
+async def test_paths_in_memory_are_checked_by_the_schema():
+    class Note(BaseModel):
+        place: Place
+
+    app = App()
+    service = MemoryService([{"place": {"city": "Oslo"}}], dotted_names=True)
+    app.use("notes", with_schema(service, Note))
+    changed = await app.service("notes").patch(0, {"place.zip": "5"}, provider="rest")
+    assert changed["place"] == {"city": "Oslo", "zip": 5}
+    with pytest.raises(BadRequest, match="validation failed"):
+        await app.service("notes").patch(0, {"place.city": ""}, provider="rest")
+
+
+def test_an_operator_that_no_schema_can_check_is_an_error_at_registration():
+    with pytest.raises(ValueError, match="opens '\\$append' for updates"):
+        with_schema(Unreached(update_operators=["$append"]), Post)
+
+
+async def test_an_operator_that_no_schema_can_check_is_refused():
+    app = App().use("posts", with_schema(Unreached(), Post))
+    with pytest.raises(BadRequest, match=r"Invalid key \$append in the data"):
+        await app.service("posts").patch(1, {"$append": {"text": "a"}})
+    with pytest.raises(BadRequest, match="expected an object of fields"):
+        await app.service("posts").patch(1, {"$inc": 5})
+    with pytest.raises(BadRequest, match="must be object"):
+        await app.service("posts").patch(1, [1])
