@@ -148,10 +148,10 @@ async def test_a_hook_calls_few_functions(kind, hook, method, limit):
 @pytest.mark.parametrize(
     ("hook", "method", "limit"),
     [
-        (set_owner("userId"), "update", 39),
-        (timestamps(), "update", 41),
+        (set_owner("userId"), "update", 43),
+        (timestamps(), "update", 39),
         (prevent_changes("email"), "update", 41),
-        (stash_before(), "patch", 2),
+        (stash_before(), "patch", 10),
     ],
 )
 async def test_a_hook_that_reads_calls_few_functions_besides(hook, method, limit):

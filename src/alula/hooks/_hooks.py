@@ -72,7 +72,8 @@ class HookMetadata(TypedDict, total=False):
     ignores: Collection[str]
     """Names of methods that it does nothing for; to register it for one of these is an error."""
     needs_user: str
-    """Its name, if it needs the user of a call. Then it cannot run before `authenticate`."""
+    """Its name, if it needs the user of a call; empty if not. Then it cannot run before
+    `authenticate`."""
     sets: Collection[str]
     """Names of properties of the data that it sets, so clients need not send them."""
     hooks: Sequence[Hook]
