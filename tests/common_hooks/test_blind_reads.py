@@ -20,9 +20,8 @@ from alula import App
 from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationService, authenticate
 from alula.common_hooks import (
-    every,
     iff,
-    is_provider,
+    is_external,
     only_own,
     prevent_changes,
     set_owner,
@@ -127,7 +126,7 @@ SETUPS: dict[str, Any] = {
     "a condition": on_service(
         around=[sign_in()],
         before=[
-            iff(every(is_provider("external")), stash_before(), prevent_changes("status")),
+            iff(is_external(), stash_before(), prevent_changes("status")),
             only_own(),
         ],
     ),
