@@ -27,7 +27,7 @@ from alula.authentication import AuthenticationService, authenticate, hash_passw
 from alula.client import create_client
 from alula.client import rest as rest_client
 from alula.common_hooks import (
-    allow, cache, iff, is_provider, only_own, populate, prevent_changes, set_owner, soft_delete,
+    allow, cache, iff, is_external, only_own, populate, prevent_changes, set_owner, soft_delete,
     stash_before, timestamps, validate,
 )
 from alula.configuration import load_settings

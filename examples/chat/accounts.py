@@ -74,7 +74,10 @@ def check_user(context: HookContext) -> None:
 
 def add_name_key(context: HookContext) -> None:
     """Add the normalized name, by which names are compared."""
-    context.data = {**context.data, NAME_KEY: fold_username(context.data["name"])}
+    key = fold_username(context.data["name"])
+    if not key:  # the name has only characters that nobody sees
+        raise BadRequest("name cannot be seen", errors={"name": "cannot be seen"})
+    context.data = {**context.data, NAME_KEY: key}
 
 
 async def name_taken_property(_: HookContext, next) -> None:

@@ -168,6 +168,7 @@ class Connection:
         sign_in: What the authentication service keeps of the user, None for nobody.
         is_asleep: Whether its client is away, and may come back to what it has missed; set by
             the transport.
+        joined_at: When it last joined a channel, in seconds since 1970; 0 before the first one.
 
     Examples:
         >>> from alula import App
@@ -187,12 +188,14 @@ class Connection:
         "id",
         "is_asleep",
         "is_open",
+        "joined_at",
         "sign_in",
     )
 
     id: str
     is_asleep: bool
     is_open: bool
+    joined_at: float
     sign_in: Any
     provider: str
     headers: Mapping[str, str]
@@ -221,6 +224,7 @@ class Connection:
         self._joining: Collection[asyncio.Task[Any]] = ()
         self.is_open = True
         self.is_asleep = False
+        self.joined_at = 0.0
         self.sign_in = None
 
     def __repr__(self) -> str:
@@ -230,6 +234,14 @@ class Connection:
     def channels(self) -> list[str]:
         """The names of the channels that it is in."""
         return list(self._names)
+
+    @property
+    def membership(self) -> list[tuple[str, int]]:
+        """The channels that it is in, sorted, each with how many applications have it.
+
+        Equal for two connections that get the same events as far as channels decide.
+        """
+        return sorted((name, len(tables)) for name, tables in self._names.items())
 
     @property
     def queued(self) -> int:

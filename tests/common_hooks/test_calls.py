@@ -11,7 +11,15 @@ from tests.waiting import settle
 
 from alula import App
 from alula.adapters.memory import MemoryService
-from alula.common_hooks import debug, only_own, params_from_client, stash_before, validate
+from alula.common_hooks import (
+    debug,
+    iff,
+    only_own,
+    params_from_client,
+    soft_delete,
+    stash_before,
+    validate,
+)
 from alula.errors import BadRequest, NotFound
 from alula.query import ValidatedQuery
 from alula.schema import with_schema
@@ -42,10 +50,63 @@ class TestStashBefore:
         await notes.remove(None)
         assert seen == [None]
 
-    async def test_it_is_found_by_the_query_of_the_call(self, memory):
-        notes = app_of(memory, before=[only_own(), stash_before()])
+    @pytest.mark.parametrize(
+        "hooks",
+        [[only_own(), stash_before()], [stash_before(), only_own()]],
+        ids=["behind", "before"],
+    )
+    async def test_it_is_found_by_the_query_of_the_call(self, memory, hooks):
+        seen = []
+        notes = app_of(
+            memory,
+            before=hooks,
+            error={"patch": [lambda context: seen.append(context.params.before)]},
+        )
         with pytest.raises(NotFound):
             await notes.patch(2, {"text": "x"}, ADA)
+        assert seen == [None]
+
+    async def test_before_hooks_do_not_have_it_yet(self, memory):
+        seen = []
+        notes = app_of(
+            memory,
+            before={"patch": [stash_before(), lambda context: seen.append(dict(context.params))]},
+        )
+        await notes.patch(1, {"text": "x"}, ADA)
+        assert "before" not in seen[0]
+
+    async def test_a_removal_that_only_marks_has_it_too(self, memory):
+        seen = []
+        notes = app_of(
+            memory,
+            before=[soft_delete(), stash_before(), stash_before("old")],
+            after={"remove": [lambda context: seen.append(context.params)]},
+        )
+        await notes.remove(1, ADA)
+        assert seen[0].before == seen[0].old == {"id": 1, "text": "Hello", "userId": 7}
+
+    async def test_under_a_condition(self, memory):
+        seen = []
+        notes = app_of(
+            memory,
+            before=[iff(lambda context: context.params.ip is not None, stash_before())],
+            after={"patch": [lambda context: seen.append(context.params.get("before"))]},
+        )
+        await notes.patch(1, {"text": "x"}, ADA)
+        await notes.patch(1, {"text": "y"}, ip="192.0.2.1", **ADA)
+        assert seen == [None, {"id": 1, "text": "x", "userId": 7}]
+
+    async def test_of_another_application_its_guards_count(self, memory):
+        seen = []
+        inner = App().use("notes", memory)
+        inner.service("notes").hooks(before=[only_own()])
+        notes = App().use("notes", inner.service("notes")).service("notes")
+        note_it = lambda context: seen.append(context.params.before)  # noqa: E731  # twice below
+        notes.hooks(before=[stash_before()], after={"patch": [note_it]}, error=[note_it])
+        await notes.patch(1, {"text": "x"}, ADA)
+        with pytest.raises(NotFound):
+            await notes.patch(2, {"text": "x"}, ADA)
+        assert seen == [{"id": 1, "text": "Hello", "userId": 7}, None]
 
     async def test_it_takes_part_in_the_transaction(self):
         seen = []

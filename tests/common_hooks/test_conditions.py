@@ -11,7 +11,7 @@ from tests.common_hooks.conftest import ADA, app_of
 
 from alula import App, disallow
 from alula.authentication import authenticate, hide_taken, protect
-from alula.common_hooks import cache, every, iff, is_provider, only_own, some, unless
+from alula.common_hooks import cache, every, iff, is_external, only_own, some, unless
 from alula.errors import BadRequest, Forbidden, MethodNotAllowed, NotFound
 from alula.hooks import annotate_hook, hook_metadata
 from alula.openapi._service_facts import facts_of
@@ -182,13 +182,13 @@ async def test_every_and_some(condition, holds):
     assert await condition()(None) is holds
 
 
-async def test_is_provider(memory):
-    notes = app_of(memory, before=[iff(is_provider("external"), refuse)])
+@pytest.mark.parametrize("provider", ["rest", "socketio", "sse", "mqtt"])
+async def test_each_transport_is_external(memory, provider):
+    notes = app_of(memory, before=[iff(is_external(), only_own())])
     assert len(await notes.find()) == 3
-    with pytest.raises(Forbidden):
-        await notes.find(ADA)
-    notes = app_of(memory, before=[iff(is_provider("socketio", "server"), refuse)])
-    assert len(await notes.find(ADA)) == 3
+    assert len(await notes.find({**ADA, "provider": provider})) == 1
+    notes = app_of(memory, before=[unless(is_external(), refuse)])
+    assert len(await notes.find({**ADA, "provider": provider})) == 3
     with pytest.raises(Forbidden):
         await notes.find()
 
@@ -232,14 +232,14 @@ class TestRegistration:
         assert "find" in facts_of(notes).secured
 
     async def test_protect_checks_queries_in_it_too(self, memory):
-        notes = app_of(memory, after=[iff(is_provider("external"), protect("text"))])
+        notes = app_of(memory, after=[iff(is_external(), protect("text"))])
         with pytest.raises(BadRequest, match="text is hidden"):
             await notes.find(query={"text": "Hello"}, **ADA)
         assert "text" not in (await notes.get(1, ADA))
         assert "text" in (await notes.get(1))
 
     async def test_it_works_for_the_application(self, memory):
-        app = App().use("notes", memory).hooks(before=[iff(is_provider("rest"), disallow())])
+        app = App().use("notes", memory).hooks(before=[iff(is_external(), disallow())])
         with pytest.raises(MethodNotAllowed):
             await app.service("notes").find(ADA)
 
@@ -256,19 +256,13 @@ class TestRegistration:
         (lambda: unless(yes), "unless needs hooks"),
         (lambda: iff(True, refuse), "iff: True is not a function"),
         (lambda: unless(around("a", []), refuse), "unless: .* is not a function of"),
-        (lambda: iff(is_provider, refuse), r'write is_provider\("external"\)'),
+        (lambda: iff(is_external, refuse), r"write is_external\(\)"),
         (every, "every needs conditions"),
         (some, "some needs conditions"),
         (lambda: every(yes, 5), "every: 5 is not a function"),
         (lambda: some(some), "some: .* makes a condition"),
-        (is_provider, "is_provider takes names"),
     ],
 )
 def test_what_is_not_a_condition_is_refused(call, message):
     with pytest.raises(TypeError, match=message):
         call()
-
-
-def test_a_misspelled_provider_is_refused():
-    with pytest.raises(ValueError, match=r"is_provider\('extern'\): did you mean 'external'"):
-        is_provider("extern")

@@ -191,10 +191,43 @@ class TestSetOwner:
         notes = app_of(memory, before=[set_owner()])
         assert await notes.update(3, {"text": "x", "userId": 7}, ADA) == {"id": 3, "text": "x"}
 
-    async def test_an_update_reads_with_the_query_of_the_call(self, memory):
-        notes = app_of(memory, before=[only_own(), set_owner()])
+    @pytest.mark.parametrize("hooks", [[only_own(), set_owner()], [set_owner(), only_own()]])
+    async def test_an_update_reads_with_the_query_of_the_call(self, memory, hooks):
+        notes = app_of(memory, before=hooks)
         with pytest.raises(NotFound):
             await notes.update(2, {"text": "x"}, ADA)
+
+    async def test_an_update_that_creates_has_the_caller_as_owner(self):
+        class Own:
+            async def get(self, id, params):
+                raise NotFound("no such record")
+
+            async def update(self, id, data, params):
+                return {"id": id, **data, "condition": params.query["userId"]}
+
+        notes = app_of(Own(), around=[set_owner()])
+        note = await notes.update(1, {"text": "x", "userId": 8}, ADA)
+        assert note == {"id": 1, "text": "x", "userId": 7, "condition": None}
+
+    async def test_an_update_needs_a_get(self):
+        class Own:
+            async def update(self, id, data, params):
+                return data
+
+        notes = app_of(Own(), around=[set_owner()])
+        with pytest.raises(RuntimeError, match="the service needs a `get`; it has none"):
+            await notes.update(1, {"text": "x"}, ADA)
+
+    async def test_an_update_whose_result_a_hook_has_set_reads_nothing(self):
+        class Own:
+            async def update(self, id, data, params):
+                raise AssertionError("the method ran")
+
+        def answer(context):
+            context.result = {"text": "from a hook"}
+
+        notes = app_of(Own(), around=[set_owner()], before=[answer])
+        assert await notes.update(1, {"text": "x"}, ADA) == {"text": "from a hook"}
 
     @pytest.mark.parametrize(
         ("method", "arguments"),
@@ -309,13 +342,14 @@ class TestAllow:
 
 async def test_of_two_owners_one_wins():
     """The condition is part of the statement: what is read before does not count."""
-    service = MemoryService([{"id": 1, "userId": 7}])
 
-    async def give_away(context):
-        assert context.params.before["userId"] == 7
-        await service.patch(1, {"userId": 8})
+    class Busy(MemoryService):
+        async def remove(self, id, params=None):
+            assert params.before["userId"] == 7
+            await self.patch(1, {"userId": 8})
+            return await super().remove(id, params)
 
-    notes = app_of(service, before={"remove": [only_own(), stash_before(), give_away]})
+    notes = app_of(Busy([{"id": 1, "userId": 7}]), before={"remove": [only_own(), stash_before()]})
     with pytest.raises(NotFound):
         await notes.remove(1, ADA)
 

@@ -30,7 +30,7 @@ from alula.adapters.sql import Database, SQLService
 from alula.common_hooks import (
     discard,
     iff,
-    is_provider,
+    is_external,
     only_own,
     prevent_changes,
     set_owner,
@@ -42,9 +42,7 @@ from alula.schema import with_schema
 HOOKS = {
     "set_owner": lambda: {"around": [set_owner()]},
     "prevent_changes": lambda: {"before": [prevent_changes("userId")]},
-    "under a condition": lambda: {
-        "before": [iff(is_provider("external"), prevent_changes("userId"))]
-    },
+    "under a condition": lambda: {"before": [iff(is_external(), prevent_changes("userId"))]},
 }
 
 

@@ -9,6 +9,7 @@ from tests.common_hooks.conftest import ADA, BOB, app_of
 
 from alula import App
 from alula.adapters.memory import MemoryService
+from alula.authentication import authenticate
 from alula.common_hooks import rate_limit
 from alula.errors import NotAuthenticated, TooManyRequests
 
@@ -82,6 +83,14 @@ async def test_each_user_has_a_budget(limited):
     await spend(notes, 2, user=BOB["user"])
     with pytest.raises(NotAuthenticated, match="register rate_limit behind authenticate"):
         await notes.find(provider="rest")
+
+
+def test_before_authenticate_it_is_an_error(memory):
+    limit = rate_limit(2, window=60, by="user")
+    with pytest.raises(TypeError, match=r"rate_limit of service .* would run before"):
+        app_of(memory, around=[limit, authenticate("jwt")])
+    app_of(memory, around=[authenticate("jwt"), limit])
+    app_of(memory, around=[rate_limit(2, window=60, by="address"), authenticate("jwt")])
 
 
 async def test_a_function_says_whose_it_is(limited):

@@ -11,7 +11,7 @@ from tests.common_hooks.conftest import ADA, app_of
 
 from alula import App
 from alula.adapters.memory import MemoryService
-from alula.common_hooks import iff, is_provider, only_own, soft_delete, timestamps, utc_now
+from alula.common_hooks import iff, is_external, only_own, soft_delete, timestamps, utc_now
 from alula.errors import BadRequest, MethodNotAllowed, NotFound
 from alula.schema import with_schema
 
@@ -253,7 +253,7 @@ class TestSoftDelete:
 
     def test_it_has_no_condition(self, memory):
         with pytest.raises(TypeError, match="runs at a place of its own, so it cannot have"):
-            app_of(memory, before=[iff(is_provider("external"), soft_delete())])
+            app_of(memory, before=[iff(is_external(), soft_delete())])
 
     def test_the_name_is_checked(self):
         with pytest.raises(ValueError, match="cannot be the name"):

@@ -993,6 +993,16 @@ class TestDisallow:
     def test_other_providers_may_be_named(self):
         disallow("socketio", "mqtt", "grpc")
 
+    @pytest.mark.parametrize(
+        ("names", "missing"),
+        [(("rest", "socketio"), "sse"), (("socketio", "server", "sse"), "rest")],
+    )
+    def test_a_transport_that_is_forgotten_would_let_calls_pass(self, names, missing):
+        with pytest.raises(ValueError, match=f"over {missing} would still pass"):
+            disallow(*names)
+        disallow(*names, missing)
+        disallow(*names, "external")
+
     async def test_the_error_names_caller_and_method(self, messages):
         messages.hooks(before=[disallow()])
         with pytest.raises(MethodNotAllowed, match="Provider 'rest' can not call 'get'"):

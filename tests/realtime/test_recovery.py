@@ -345,3 +345,31 @@ async def test_without_recovery_lost_events_close_no_connection():
     await publish(web, 1)
     assert (await peer.next())[1][1]["n"] == 1
     await peer.leave()
+
+
+@pytest.mark.parametrize("joins", ["before it leaves", "while it is away"])
+async def test_a_client_gets_nothing_of_a_channel_from_before_it_joined(web, joins):
+    web.service("feed").publish("created")(lambda data, context: web.channel(data["n"][0]))
+    ada = Peer(web)
+    await ada.join()
+    [of_ada] = web.app.channel("everyone").connections
+    web.channel("room").join(of_ada)
+    bob = Peer(web)
+    first = await bob.join()
+    [of_bob] = set(web.app.channel("everyone").connections) - {of_ada}
+    await publish(web, ["everyone", 1], ["room", 2])
+    _, offsets = await numbers(bob, 1)
+    if joins == "before it leaves":
+        web.channel("room").join(of_bob)
+    await bob.leave()
+    if joins == "while it is away":
+        await publish(web, ["room", 3])
+        web.channel("room").join(of_bob)
+    await publish(web, ["room", 4])
+    for offset in (None, offsets[0]):
+        bob, _ = await back(web, first, offset)
+        events = [["room", 4]] if offset else [["everyone", 1], ["room", 4]]
+        assert (await numbers(bob, len(events)))[0] == events
+        await bob.leave()
+    assert (await numbers(ada, 3))[0][:2] == [["everyone", 1], ["room", 2]]
+    await ada.leave()

@@ -652,7 +652,7 @@ class TestAClientThatComesBack:
         first = await connect("/messages")
         now = int(time.time() * 1000)
         ids = app.channel_registry.log.ids
-        last = f"{ids.sign(f'{now:x}~other:7')}.{ids.sign_beginning(now, '')}"
+        last = f"{ids.sign(f'{now:x}~other:7')}.{ids.sign_beginning(now, '', [('everyone', 1)])}"
         registry, sent = app.channel_registry, []
         registry.log.advance("other", 5)
         registry.forward = sent.append
@@ -709,6 +709,93 @@ class TestAClientThatComesBack:
         theirs, own = early.last_id.split("."), late.last_id.split(".")
         stream = await connect("/messages", last=".".join(theirs[:2] + own[2:]))
         assert await stream.have(1) == [("reset", None)]
+
+    @pytest.fixture
+    async def rooms(self, app):
+        """Who is in the room, by name; its events go to nobody else."""
+        members = {"ada"}
+
+        def join(connection):
+            name = connection.headers["x-name"]
+            app.channel(f"users/{name}").join(connection)
+            if name in members:
+                app.channel("room").join(connection)
+
+        app.on("connection", join)
+        app.publish(lambda data, context: app.channel(data["to"]))
+        return members
+
+    async def test_gets_nothing_of_a_channel_from_before_it_joined(self, app, connect, rooms):
+        ada = await connect("/messages", headers=[("x-name", "ada")])
+        bob = await connect("/messages", headers=[("x-name", "bob")])
+        before = bob.last_id
+        await app.service("messages").create({"to": "room", "text": "before Bob"})
+        await app.service("messages").create({"to": "users/bob", "text": "for Bob"})
+        await bob.have(1)
+        rooms.add("bob")
+        for last in (before, bob.last_id):
+            again = await connect("/messages", last=last, headers=[("x-name", "bob")])
+            assert await again.have(1) == [("reset", None)]
+            await app.service("messages").create({"to": "room", "text": "to both"})
+            assert [event for event, _ in await again.have(2)] == ["reset", "created"]
+            assert "before Bob" not in again.body.decode()
+            await again.leave()
+        assert "before Bob" in ada.body.decode()
+
+    async def test_nor_if_it_joined_in_a_stream_that_was_open(self, app, connect, rooms):
+        await connect("/messages", headers=[("x-name", "ada")])
+        bob = await connect("/messages", headers=[("x-name", "bob")])
+        before = bob.last_id
+        await app.service("messages").create({"to": "room", "text": "before Bob"})
+        await asyncio.sleep(0.002)
+        (connection,) = app.channel("users/bob").connections
+        app.channel("room").join(connection)
+        rooms.add("bob")
+        await app.service("messages").create({"to": "room", "text": "to both"})
+        await bob.have(1)
+        assert "before Bob" not in bob.body.decode()
+        # The position from before, with the half that says that Bob is in the room.
+        forged = ".".join(before.split(".")[:2] + bob.last_id.split(".")[2:])
+        for last in (before, forged):
+            again = await connect("/messages", last=last, headers=[("x-name", "bob")])
+            assert await again.have(1) == [("reset", None)]
+        # From the id that has come with an event of the room, it goes on.
+        await app.service("messages").create({"to": "room", "text": "later"})
+        again = await connect("/messages", last=bob.blocks[0][2], headers=[("x-name", "bob")])
+        assert [data["text"] for _, data in await again.have(1)] == ["later"]
+
+    async def test_nor_if_it_left_the_channel_and_came_back(self, app, connect, rooms):
+        ada = await connect("/messages", headers=[("x-name", "ada")])
+        (connection,) = app.channel("room").connections
+        before = ada.last_id
+        await asyncio.sleep(0.002)
+        app.channel("room").leave(connection)
+        await app.service("messages").create({"to": "users/ada", "text": "alone"})
+        await ada.have(1)
+        outside = ada.last_id
+        await app.service("messages").create({"to": "room", "text": "without Ada"})
+        await asyncio.sleep(0.002)
+        app.channel("room").join(connection)
+        await app.service("messages").create({"to": "room", "text": "with Ada"})
+        await ada.have(2)
+        now = ada.last_id.split(".")[2:]
+        for last in (before.split(".")[:2] + now, outside.split("."), outside.split(".")[:2] + now):
+            again = await connect("/messages", last=".".join(last), headers=[("x-name", "ada")])
+            assert await again.have(1) == [("reset", None)]
+        assert "without Ada" not in again.body.decode()
+
+    async def test_what_waits_when_it_ends_keeps_its_place(self, app, connect, rooms):
+        ada = await connect("/messages", headers=[("x-name", "ada")])
+        ada.reading.clear()
+        for number in range(3):
+            await app.service("messages").create({"to": "room", "text": str(number)})
+        (connection,) = app.channel("room").connections
+        await connection.close()
+        ada.reading.set()
+        assert [data["text"] for _, data in await ada.have(3)] == ["0", "1", "2"]
+        await app.service("messages").create({"to": "room", "text": "3"})
+        again = await connect("/messages", last=ada.last_id, headers=[("x-name", "ada")])
+        assert [data["text"] for _, data in await again.have(1)] == ["3"]
 
     async def test_keeps_the_beginning_of_its_first_stream(self, app, connect):
         first = await connect("/messages")

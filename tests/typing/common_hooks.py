@@ -18,7 +18,7 @@ from alula.common_hooks import (
     discard,
     every,
     iff,
-    is_provider,
+    is_external,
     keep,
     only_own,
     params_from_client,
@@ -60,7 +60,7 @@ assert_type(kept.clear(), None)
 assert_type(cache(2.5, by=user_of, capacity=10), Cache)
 assert_type(iff(is_draft, allow("admin")), Conditional)
 assert_type(unless(is_late, debug()).otherwise(debug()), Conditional)
-iff(every(is_draft, some(is_late, is_provider("rest"))), allow("admin"))
+iff(every(is_draft, some(is_late, is_external())), allow("admin"))
 assert_type(unix_milliseconds(), int)
 assert_type(utc_now(), datetime)
 clock: Callable[[], object] = utc_now
@@ -101,5 +101,5 @@ iff(True, debug())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentTy
 iff(is_draft, "debug")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 populate({"author": "users"})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
 keep(["text"])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-is_provider(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+is_external(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 notes.hooks(before=only_own("userId", filed="x"))  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Container, Iterable
 from typing import Any, Final, Self, TypeAlias
 
@@ -85,6 +86,7 @@ class Channel:
                     if connection not in members:
                         members[connection] = None
                         names[name] = (*names.get(name, ()), self._members)
+                        connection.joined_at = time.time()
         return self
 
     def leave(self, *connections: Connection | Predicate | None) -> Self:

@@ -211,6 +211,9 @@ def fold_username(name: str) -> str:
     The throttle counts guesses by this form. Store it in a separate property with a unique index,
     and two people cannot register names that look the same.
 
+    Fold a name before you check it. One character may become an ``@`` or several letters, and a
+    name of invisible characters becomes empty.
+
     Args:
         name: The name as it was typed.
 

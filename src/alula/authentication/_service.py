@@ -30,6 +30,9 @@ from alula.types import Id
 
 __all__ = ["AuthenticationService"]
 
+COOKIE_GRACE: Final = "10s"
+"""For how long the last refresh token is still valid by default where cookies carry tokens."""
+
 _BUILT_IN: Final = {"jwt": JWTStrategy, "local": LocalStrategy}
 
 
@@ -159,7 +162,9 @@ class AuthenticationService(StrategyTable):
         self.sessions: Sessions | None = None
         self.refresh_tokens: RefreshTokens | None = None
         if sessions is not None:
-            self._add_sessions({"service": sessions} if isinstance(sessions, str) else sessions)
+            options = {"service": sessions} if isinstance(sessions, str) else sessions
+            # All tabs of a browser have the same cookies, and renew them at the same moment.
+            self._add_sessions(options if cookie is None else {"grace": COOKIE_GRACE, **options})
         self.extensions += extensions
 
     def _add_sessions(self, options: Mapping[str, Any]) -> None:

@@ -41,7 +41,8 @@ class Sessions(Extension):
             ``"30d"``.
         grace: For how many seconds the previous refresh token is still accepted. With 0, its second
             use ends the session at once; some seconds suit clients that renew from several tabs or
-            over unreliable connections.
+            over unreliable connections. With `TokenCookie`, the default is 10 seconds, since all
+            tabs of a browser share its cookies.
         foreign_tokens: Whether access tokens that name no session are accepted: those of another
             server with the same secret, or from before there were sessions. They cannot be
             revoked.

@@ -385,7 +385,8 @@ class LocalStrategy(AuthenticationStrategy):
         name = fold_username(username) if self.fold_username else username
         record = None
         try:
-            record = await entities.find_one({self.entity_username_field: name}, params)
+            if is_credential(name):  # folding may leave nothing, or make a name too long
+                record = await entities.find_one({self.entity_username_field: name}, params)
         except BadRequest as error:  # a schema of the users refuses such a name
             _log.info("%r refused a look-up: %s", entities.path, ascii(error.message))
         await self.authentication.account_found(entities.id_of(record), params)

@@ -6,7 +6,7 @@ the calls of clients; the application's own calls pass.
 
 from alula.common_hooks._cache import Cache, cache
 from alula.common_hooks._calls import debug, params_from_client, stash_before, validate
-from alula.common_hooks._conditions import Conditional, every, iff, is_provider, some, unless
+from alula.common_hooks._conditions import Conditional, every, iff, is_external, some, unless
 from alula.common_hooks._fields import discard, keep, prevent_changes
 from alula.common_hooks._owners import allow, only_own, set_owner
 from alula.common_hooks._populate import populate
@@ -22,7 +22,7 @@ __all__ = [
     "discard",
     "every",
     "iff",
-    "is_provider",
+    "is_external",
     "keep",
     "only_own",
     "params_from_client",

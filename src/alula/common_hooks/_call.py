@@ -1,8 +1,12 @@
 """What the hooks of this package share: who calls, the query and data of a call, its record.
 
-An `update` replaces a record, so a hook that keeps a property reads it first. Others may change it
-in between. `write_kept` therefore writes under the condition that the stored values are still the
+An `update` replaces a record, so what a hook keeps of it is read first. Others may change it in
+between. `write_kept` therefore writes under the condition that the stored values are still the
 ones that were read. If they are not, it reads again, a few times, and then refuses with a 409.
+
+A hook never reads the stored record where it is registered. The query there is still what the
+client sent, without the conditions of later hooks, and the answer would tell about records that
+the client cannot reach. Reads happen directly around the method, behind all these hooks.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from alula.errors import BadRequest, Conflict, NotAuthenticated, NotFound
 from alula.hooks import Next
 from alula.outgoing import as_mapping
 from alula.query._query import as_list
-from alula.types import STANDARD_METHODS, is_array, is_mapping
+from alula.types import STANDARD_METHODS, UNSET, is_array, is_mapping
 
 __all__ = [
     "change_data",
@@ -45,18 +49,21 @@ class _Kept:
 
     Attributes:
         names: The properties.
-        values: Their stored values as they were read last; none for those that the record lacks.
         checks: Functions of the stored values that raise where these refuse the update.
         is_writing: Whether `write_kept` runs for the call.
     """
 
-    __slots__ = ("checks", "is_writing", "names", "values")
+    __slots__ = ("checks", "is_writing", "names")
 
     def __init__(self) -> None:
         self.names: dict[str, None] = {}
-        self.values: dict[str, Any] = {}
         self.checks: dict[tuple[str, ...], Callable[[Mapping[str, Any]], None]] = {}
         self.is_writing = False
+
+    def check(self, stored: Mapping[str, Any]) -> None:
+        """Raise what a check raises for stored values."""
+        for check in self.checks.values():
+            check(stored)
 
 
 # In the attributes of the context, where no name of a hook is like it. A `WeakKeyDictionary` takes
@@ -201,104 +208,147 @@ def _joined_keys(data: Mapping[Any, Any]) -> str:
         return "$."
 
 
-async def stored_record(context: HookContext) -> Mapping[str, Any]:
+async def stored_record(context: HookContext) -> Mapping[str, Any] | None:
     """Return the record that a call is about to change, by an internal `get` with its query.
 
+    To be called directly around the method. There the query has the conditions of all hooks, so
+    the caller learns no more than the method tells. Further out, a client could choose the query,
+    and read by its answers what it cannot reach.
+
+    Returns:
+        None if there is none that meets the query. What that means is for the method to say.
+
     Raises:
-        NotFound: There is none, or it does not meet the query of the call.
         Exception: What hooks of `get` raise.
     """
+    service: Any = context.service.service
+    if isinstance(service, ServiceHandle):
+        return await _of_another_application(context, service)
     inner = HookContext(context.app, context.service, "get", _reading(context), context.id)
-    await context.service.run(inner)
-    if type(inner.result) is dict:
-        return inner.result  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # as above
-    record = as_mapping(inner.result)
-    return record if is_mapping(record) else {}
+    return await _result_of(inner, context.service)
 
 
-async def keep_stored(
+def keep_stored(
     context: HookContext,
     names: tuple[str, ...],
     check: Callable[[Mapping[str, Any]], None] | None = None,
-) -> dict[str, Any]:
-    """Return the stored values of properties, which the hook puts into the data of an `update`.
+) -> None:
+    """Keep the stored values of properties in an `update`; `write_kept` does it.
 
-    The hook is annotated with ``completes={"update": write_kept}``. There are no values if the
-    data consists of update operators, which replace nothing.
+    The hook is annotated with ``completes={"update": write_kept}``. What the data has for the
+    properties counts only if no record is stored, so if the service creates one by `update`.
 
     Args:
         context: The call.
         names: The properties.
-        check: Raises for stored values that refuse the update. It is called again when others have
-            changed them.
-
-    Raises:
-        NotFound: As `stored_record`.
-        Exception: What ``check`` raises.
+        check: Raises for stored values that refuse the update.
     """
-    if has_operators(context.data):
-        if check is not None:
-            check({})
-        return {}
-    record: Mapping[str, Any] = await stored_record(context)
-    stored = {name: record[name] for name in names if name in record}
-    if check is not None:
-        check(stored)
     kept: _Kept | None = getattr(context, _KEPT, None)
     if kept is None:
         kept = _Kept()
         setattr(context, _KEPT, kept)
-    for name in names:
-        kept.names[name] = None
-        kept.values.pop(name, None)
-    kept.values |= stored
+    kept.names |= dict.fromkeys(names)
     if check is not None:
         kept.checks[names] = check
-    return stored
 
 
 async def write_kept(context: HookContext, next: Next) -> None:
-    """Write an `update` under the condition that what it keeps is still stored.
+    """Put the stored values of what is kept into an `update`, on condition that they stay stored.
 
-    It runs directly around the method, so its conditions pass no check of the client's query, and
-    what it reads again passes no hook of `get`.
+    It runs directly around the method. So it reads with the conditions of all hooks, its own
+    condition passes no check of the client's query, and what it reads passes no hook of `get`.
+    Update operators replace nothing, so nothing has to be kept.
 
     Raises:
         Conflict: Others have changed the kept properties again and again.
-        NotFound: There is no such record any more.
+        NotFound: By the method: there is no such record, or none any more.
         Exception: What a check raises that was given to `keep_stored`.
     """
     kept: _Kept | None = getattr(context, _KEPT, None)
     # It runs twice where both the application and the service have such hooks.
     data = context.data
-    if kept is None or kept.is_writing or not is_mapping(data):
+    is_due = context.result is UNSET and is_mapping(data)  # a hook may act instead of the method
+    if kept is None or kept.is_writing or not is_due:
+        await next()
+        return
+    if has_operators(data):
+        kept.check({})
         await next()
         return
     query = context.params.query
+    others = {name: data[name] for name in data if name not in kept.names}
     kept.is_writing = True
     try:
         for _ in range(_MOST_WRITES):
-            context.data = {**data, **kept.values}
+            record = await _plain_record(context)
+            stored: dict[str, Any] = {}
+            if record is not None:
+                stored = {name: record[name] for name in kept.names if name in record}
+                kept.check(stored)
+                context.data = {**others, **stored}
             context.params.query = copy(query)
             for name in kept.names:
-                narrow(context, name, kept.values.get(name))
+                narrow(context, name, stored.get(name))
             try:
                 await next()
             except NotFound:
+                if record is None:
+                    raise
                 context.params.query = query
-                data = {name: data[name] for name in data if name not in kept.values}
-                result: Any = context.service.service.get(context.id, _reading(context))
-                result = as_mapping(await result if hasattr(result, "__await__") else result)
-                stored: Mapping[str, Any] = result if is_mapping(result) else {}
-                kept.values = {name: stored[name] for name in kept.names if name in stored}
-                for check in kept.checks.values():
-                    check(kept.values)
             else:
                 return
         raise Conflict("Other calls change this record at the same time; send the update again")
     finally:
         context.params.query = query
         kept.is_writing = False
+
+
+async def _plain_record(context: HookContext) -> Mapping[str, Any] | None:
+    """Return the record that an `update` is about to replace, past the hooks of `get`.
+
+    Raises:
+        RuntimeError: The service has no `get`.
+    """
+    service: Any = context.service.service
+    if isinstance(service, ServiceHandle):
+        return await _of_another_application(context, service)
+    get: Any = getattr(service, "get", None)
+    if not callable(get):
+        raise RuntimeError(
+            f"an update of {context.service!r} keeps what is stored, so the service needs a `get`;"
+            " it has none"
+        )
+    try:
+        result: Any = get(context.id, _reading(context))
+        return _as_record(await result if hasattr(result, "__await__") else result)
+    except NotFound:
+        return None
+
+
+async def _of_another_application(
+    context: HookContext, service: ServiceHandle
+) -> Mapping[str, Any] | None:
+    """Return a record of a service that another application has.
+
+    The hooks of that application run later than those of this one, and narrow the query further.
+    So the call is one of the caller, for whom they decide.
+    """
+    params = _reading(context)
+    params.provider = context.params.provider
+    return await _result_of(HookContext(service.app, service, "get", params, context.id), service)
+
+
+async def _result_of(inner: HookContext, service: ServiceHandle) -> Mapping[str, Any] | None:
+    try:
+        await service.run(inner)
+    except NotFound:
+        return None
+    return _as_record(inner.result)
+
+
+def _as_record(result: object) -> Mapping[str, Any]:
+    record = as_mapping(result)
+    return record if is_mapping(record) else {}
 
 
 def _reading(context: HookContext) -> Params:

@@ -19,7 +19,8 @@ __all__ = ["debug", "params_from_client", "stash_before", "validate"]
 Errors: TypeAlias = Mapping[str, Any] | None
 """What is wrong by property, None or empty for nothing."""
 
-_CHANGES: Final = frozenset({"update", "patch", "remove"})
+_CHANGES: Final = ("update", "patch", "remove")
+_STASHED: Final = "stashed by common_hooks"  # in the attributes of a context
 _OF_THE_SERVER: Final = WELL_KNOWN_NAMES | {"authenticated", "authenticated_by"}
 _log: Final = logging.getLogger("alula")
 
@@ -28,15 +29,17 @@ _log: Final = logging.getLogger("alula")
 def stash_before(name: str = "before") -> Hook:
     """Return a before hook that keeps the record as it is before a call changes it.
 
-    It is read by an internal `get` with the query of the call, for `update`, `patch` and `remove`
-    with an id. Later hooks find it at ``context.params[name]``; without an id, that is None.
+    It is read by an internal `get` for `update`, `patch` and `remove` with an id, directly before
+    the method: behind all before hooks, with the conditions that they have added to the query. So
+    a client learns nothing about records that the method does not let it reach. After hooks, error
+    hooks and listeners find it at ``context.params[name]``. Without an id, or if the method finds
+    no record, that is None.
 
     Args:
         name: The name of the param.
 
     Raises:
         ValueError: The name is that of a param with a meaning of its own.
-        NotFound: By the hook: there is no such record, or it does not meet the query.
 
     Examples:
         >>> import asyncio
@@ -52,12 +55,19 @@ def stash_before(name: str = "before") -> Hook:
     """
     _check_param("stash_before", name)
 
-    async def stash(context: HookContext) -> None:
-        if context.method in _CHANGES:
+    def stash(context: HookContext) -> None:
+        setattr(context, _STASHED, {*getattr(context, _STASHED, ()), name})
+
+    async def read(context: HookContext, next: Next) -> None:
+        # It runs in each call of the method, also if `stash` has a condition that does not hold.
+        if name in getattr(context, _STASHED, ()):
             record = None if context.id is None else await stored_record(context)
             context.params[name] = record
+        await next()
 
-    return annotate_hook(stash, kinds=("before",), ignores=("find", "get"))
+    return annotate_hook(
+        stash, kinds=("before",), ignores=("find", "get"), completes=dict.fromkeys(_CHANGES, read)
+    )
 
 
 @hook_factory('params_from_client("locale")')

@@ -15,11 +15,10 @@ from alula.hooks import (
     compose,
     factory_call,
     hook_factory,
-    provider_test,
     run_hooks,
 )
 
-__all__ = ["Conditional", "every", "iff", "is_provider", "some", "unless"]
+__all__ = ["Conditional", "every", "iff", "is_external", "some", "unless"]
 
 Predicate: TypeAlias = Callable[[HookContext], bool | Awaitable[bool]]
 """A function of the context that tells whether something holds, plain or asynchronous."""
@@ -88,7 +87,7 @@ class Conditional:
         return run_hooks(context.type, hooks, context) if hooks else None
 
 
-@hook_factory('iff(is_provider("external"), hook)')
+@hook_factory("iff(is_external(), hook)")
 def iff(predicate: Predicate, *hooks: Hook) -> Conditional:
     """Return a hook that runs others if a condition holds: ``iff(condition, a, b).otherwise(c)``.
 
@@ -116,7 +115,7 @@ def iff(predicate: Predicate, *hooks: Hook) -> Conditional:
     return Conditional(predicate, expected=True, hooks=hooks)
 
 
-@hook_factory('unless(is_provider("server"), hook)')
+@hook_factory("unless(is_external(), hook)")
 def unless(predicate: Predicate, *hooks: Hook) -> Conditional:
     """Return a hook that runs others if a condition does not hold; see `iff`.
 
@@ -170,26 +169,25 @@ def some(*predicates: Predicate) -> Predicate:
     return one_holds
 
 
-@hook_factory('is_provider("external")')
-def is_provider(*names: str) -> Predicate:
-    """Return a condition that holds for calls of one of these origins.
+@hook_factory("is_external()")
+def is_external() -> Predicate:
+    """Return a condition that holds for all calls of clients, whichever transport they use.
 
-    Args:
-        names: ``"external"`` for all calls of clients, ``"server"`` for calls of the application,
-            or the name of a provider such as ``"rest"``.
-
-    Raises:
-        TypeError: There are no names.
-        ValueError: A name is a misspelled one of these.
+    There is no condition for single transports. A guard under such a condition would not hold for
+    the transport that somebody forgets, or adds later.
 
     Examples:
-        >>> from alula import Params
-        >>> is_provider("rest", "socketio")
-        <function ...>
+        >>> from alula import App
+        >>> from alula.adapters.memory import MemoryService
+        >>> from alula.common_hooks import only_own
+        >>> app = App().use("notes", MemoryService())
+        >>> notes = app.service("notes").hooks(before=[iff(is_external(), only_own("userId"))])
     """
-    if not names:
-        raise TypeError("is_provider takes names: is_provider('external')")
-    return provider_test("is_provider", names)
+    return _is_external
+
+
+def _is_external(context: HookContext) -> bool:
+    return context.params.provider is not None
 
 
 def _check_predicates(function: str, predicates: tuple[object, ...]) -> None:

@@ -218,11 +218,11 @@ def prevent_changes(*fields: str, discard: bool = False) -> Hook:
     """
     check_properties("prevent_changes", *fields)
 
-    async def prevent(context: HookContext) -> None:
+    def prevent(context: HookContext) -> None:
         if context.params.provider is None or context.method not in _CHANGES:
             return
         if context.method == "update":
-            await replace(context)
+            replace(context)
         else:
             change_data(context, checked)
 
@@ -232,7 +232,7 @@ def prevent_changes(*fields: str, discard: bool = False) -> Hook:
             raise _refusal(changed)
         return kept
 
-    async def replace(context: HookContext) -> None:
+    def replace(context: HookContext) -> None:
         sent: dict[str, Any] = {}
 
         def without(data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -245,7 +245,7 @@ def prevent_changes(*fields: str, discard: bool = False) -> Hook:
                 raise _refusal(changed)
 
         change_data(context, without)
-        context.data = {**context.data, **await keep_stored(context, fields, unchanged)}
+        keep_stored(context, fields, unchanged)
 
     return annotate_hook(prevent, kinds=("before",), completes={"update": write_kept})
 

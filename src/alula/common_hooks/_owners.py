@@ -9,6 +9,7 @@ from alula._context import HookContext
 from alula.common_hooks._call import (
     change_data,
     check_properties,
+    has_operators,
     keep_stored,
     narrow,
     split_changes,
@@ -131,10 +132,12 @@ def set_owner(
                 change_data(context, without)
             change_data(context, lambda data: {**data, field: owner})
         else:
-            user_id(context, "set_owner", of, entity)
+            owner = user_id(context, "set_owner", of, entity)
             change_data(context, without)
             if method == "update":
-                context.data = {**context.data, **await keep_stored(context, names)}
+                keep_stored(context, names)
+                if not has_operators(context.data):  # for schemas; the stored owner replaces it
+                    context.data = {**context.data, field: owner}
         if next is not None:
             await next()
 

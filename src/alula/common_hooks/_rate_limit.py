@@ -111,4 +111,5 @@ def rate_limit(
         if next is not None:
             await next()
 
-    return annotate_hook(limit, kinds=("before", "around"))
+    needs_user = "rate_limit" if by == "user" else ""
+    return annotate_hook(limit, kinds=("before", "around"), needs_user=needs_user)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -20,7 +19,6 @@ from alula.common_hooks._call import (
     split_changes,
     write_kept,
 )
-from alula.errors import NotFound
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
 from alula.types import METHODS_WITHOUT_DATA, UNSET
 
@@ -95,26 +93,25 @@ def timestamps(
             times = {} if updated is None else {updated: moment}
             change_data(context, lambda data: {**split_changes(data, names)[0], **times})
         elif method == "update":
-            await stamp_update(context)
+            stamp_update(context)
         if next is not None:
             await next()
 
-    async def stamp_update(context: HookContext) -> None:
+    def stamp_update(context: HookContext) -> None:
         moment = now()
         times = {} if updated is None else {updated: moment}
         change_data(context, lambda data: split_changes(data, names)[0])
         if created is not None:
-            stored: dict[str, Any] = {created: moment}
-            with suppress(NotFound):  # the update raises it, unless it creates the record
-                stored = await keep_stored(context, (created,))
-            times |= stored
+            keep_stored(context, (created,))
         data = context.data
         if has_operators(data):
             given = data.get("$set", {})
             if isinstance(given, Mapping):  # else the adapter refuses it
                 context.data = {**data, "$set": {**given, **times}}
-        else:
+        elif created is None:
             context.data = {**data, **times}
+        else:  # for schemas, and for an update that creates the record
+            context.data = {**data, created: moment, **times}
 
     return annotate_hook(
         stamp,

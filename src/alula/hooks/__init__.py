@@ -20,7 +20,6 @@ from alula.hooks._hooks import factory_call as factory_call
 from alula.hooks._hooks import hook_factory as hook_factory
 from alula.hooks._hooks import never_waits as never_waits
 from alula.hooks._hooks import plain_form_of as plain_form_of
-from alula.hooks._hooks import provider_test as provider_test
 from alula.hooks._table import HOOK_TYPES as HOOK_TYPES
 from alula.hooks._table import Hookable as Hookable
 from alula.hooks._table import HookTable as HookTable

@@ -27,7 +27,6 @@ __all__ = [
     "hook_metadata",
     "never_waits",
     "plain_form_of",
-    "provider_test",
 ]
 
 Hook: TypeAlias = Callable[..., Any]
@@ -37,6 +36,7 @@ function of the application and of the params of the call."""
 AnyHook = TypeVar("AnyHook", bound=Hook)
 
 _PROVIDERS: Final = ("external", "server", "rest")
+_TRANSPORTS: Final = frozenset({"rest", "socketio", "sse"})
 _PLACES: Final = frozenset({"innermost", "outermost"})
 """Metadata of hooks that do not run where they are registered."""
 
@@ -74,7 +74,8 @@ class HookMetadata(TypedDict, total=False):
     ignores: Collection[str]
     """Names of methods that it does nothing for; to register it for one of these is an error."""
     needs_user: str
-    """Its name, if it needs the user of a call. Then it cannot run before `authenticate`."""
+    """Its name, if it needs the user of a call; empty if not. Then it cannot run before
+    `authenticate`."""
     sets: Collection[str]
     """Names of properties of the data that it sets, so clients need not send them."""
     hooks: Sequence[Hook]
@@ -187,44 +188,38 @@ def disallow(*providers: str) -> Callable[[HookContext], None]:
             name of a provider such as ``"rest"``. Without any, every call is refused.
 
     Raises:
-        ValueError: A name is a misspelled one of these, which would let calls pass.
+        ValueError: A name is a misspelled one of these, or the names are transports but not all of
+            them, which would let calls pass.
         MethodNotAllowed: By the hook, for a call that it refuses.
     """
-    refuses = provider_test("disallow", providers)
+    _check_providers(providers)
+    refused = frozenset(providers)
 
     def refuse(context: HookContext) -> None:
-        if not providers or refuses(context):
+        provider = context.params.provider
+        origin = "server" if provider is None else "external"
+        if not providers or origin in refused or provider in refused:
             raise MethodNotAllowed(
-                f"Provider '{context.params.provider or 'server'}' can not call '{context.method}'"
+                f"Provider '{provider or 'server'}' can not call '{context.method}'"
             )
 
     return refuse
 
 
-def provider_test(function: str, names: Collection[str]) -> Callable[[HookContext], bool]:
-    """Return a function that tells whether a call has one of these origins.
-
-    Args:
-        function: The function that was given the names, for the message.
-        names: As `disallow` takes them.
-
-    Raises:
-        ValueError: A name is a misspelled one.
-    """
+def _check_providers(names: Collection[str]) -> None:
+    """Raise what `disallow` raises for names of providers."""
     from difflib import get_close_matches  # noqa: PLC0415  # slow to import, and not per call
 
     for name in names:
         near = isinstance(name, str) and get_close_matches(name, _PROVIDERS, 1, 0.75)
         if near and name not in _PROVIDERS:
-            raise ValueError(f"{function}({name!r}): did you mean {near[0]!r}?")
-    wanted = frozenset(names)
-
-    def comes_from(context: HookContext) -> bool:
-        provider = context.params.provider
-        origin = "server" if provider is None else "external"
-        return origin in wanted or provider in wanted
-
-    return comes_from
+            raise ValueError(f"disallow({name!r}): did you mean {near[0]!r}?")
+    missing = _TRANSPORTS.difference(names)
+    if "external" not in names and 0 < len(missing) < len(_TRANSPORTS) - 1:
+        raise ValueError(
+            f"disallow: calls over {', '.join(sorted(missing))} would still pass; write"
+            ' disallow("external") to refuse all calls of clients'
+        )
 
 
 def check_hook(kind: str, hook: object, where: str) -> None:

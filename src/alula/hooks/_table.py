@@ -253,15 +253,18 @@ class HookTable:
         the method must not skip a check, nor a hook of `add_innermost`.
         """
         innermost: list[Hook] = []
+        completing: list[Hook] = []
         for hook in (*self.of("around", method), *self.of("before", method)):
             inner: Any = hook_metadata(hook).get("innermost")
             if is_mapping(inner):
                 inner = inner.get(method)
             if inner:
                 innermost.append(hook if inner is True else inner)
-            innermost += _completions(hook, method)
-        # Once each: what completes a call does it for all hooks that have prepared it.
-        return compose([*dict.fromkeys(innermost)], call, HookNext) if innermost else call
+            completing += _completions(hook, method)
+        # Once each: what completes a call does it for all hooks that have prepared it. It comes
+        # first, since an innermost hook may do something else in place of the method.
+        hooks = [*dict.fromkeys((*completing, *innermost))]
+        return compose(hooks, call, HookNext) if hooks else call
 
     def wrap_changes(self, method: str, call: Call) -> Call:
         """Return ``call`` with hooks around it whose metadata says that they follow changes.

@@ -1,8 +1,10 @@
 """Event ids: what a client has seen, in a form that it can neither make up nor pass to others.
 
-An id is a position, and behind it the beginning of the stream that it was sent in, each with a
-message authentication code: ``<position>.<code>.<beginning>.<code>``. The position is the same for
-all streams, so an event is encoded once. The code of the beginning also covers the user.
+An id is a position, and behind it since when its client gets what it gets now, each with a message
+authentication code: ``<position>.<code>.<beginning>.<code>``. The position is the same for all
+streams, so an event is encoded once. The code of the beginning also covers the user and the
+channels. A client that has joined a channel since an id was sent cannot resume from that id:
+otherwise it would get events of the channel from before.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -95,33 +97,41 @@ class EventIds:
         numbers = [f"{name}:{n}" for name, n in {**known, **ahead}.items()]
         return self.sign("~".join([time, *numbers]))
 
-    def sign_beginning(self, milliseconds: int, user: str) -> str:
-        """Return the second half of all ids of a stream.
+    def sign_beginning(
+        self, milliseconds: int, user: str, channels: Sequence[tuple[str, int]] = ()
+    ) -> str:
+        """Return the second half of the ids of a stream.
 
         Args:
-            milliseconds: When the client opened its first stream, since 1970.
+            milliseconds: Since when the client is in exactly these channels, since 1970. Streams
+                that it has resumed count as one.
             user: The id of the user, empty for nobody.
+            channels: What `Connection.membership` has.
         """
         beginning = f"{milliseconds:x}"
-        return f"{beginning}.{self._code(b'beginning', f'{beginning} {user}')}"
+        return f"{beginning}.{self._code(b'beginning', f'{beginning} {user} {channels!r}')}"
 
-    def read(self, text: str, user: str) -> tuple[Position, int] | None:
-        """Return the position that an id says, and when its client opened its first stream.
+    def read(
+        self, text: str, user: str, channels: Sequence[tuple[str, int]] = ()
+    ) -> tuple[Position, int] | None:
+        """Return the position that an id says, and since when its client is in its channels.
 
         Returns:
-            None if it is not an id of a stream of this user, or says a position from before.
+            None if it is not an id of a stream of this user in these channels, or says a position
+            from before.
         """
-        signed, _, beginning = text.rpartition(".")[0].rpartition(".")
+        signed, _, since = text.rpartition(".")[0].rpartition(".")
         position_text = signed.rpartition(".")[0]
         try:
-            milliseconds = int(beginning, 16)
+            milliseconds = int(since, 16)
         except ValueError:
             return None
-        expected = f"{self.sign(position_text)}.{self.sign_beginning(milliseconds, user)}"
+        beginning = self.sign_beginning(milliseconds, user, channels)
+        expected = f"{self.sign(position_text)}.{beginning}"
         if not hmac.compare_digest(expected.encode(), text.encode(errors="replace")):
             return None
         position = read_position(position_text)
-        # Somebody else, who was there before, could have passed on such a position.
+        # Somebody else could have passed on such a position, or the client joined a channel later.
         if position is None or position.time < milliseconds / 1000:
             return None
         return position, milliseconds

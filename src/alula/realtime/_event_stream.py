@@ -200,7 +200,7 @@ class EventStream:
 
     Attributes:
         leave: Called once when it ends, to remove its connection.
-        id_end: The second half of its ids, and the end of an event.
+        id_end: Returns the second half of its ids as it is now, and the end of an event.
         expires: When it ends with ``event: expired``, in seconds since 1970; None for never.
     """
 
@@ -215,7 +215,7 @@ class EventStream:
         self._subscriptions = subscriptions
         self._heartbeat = heartbeat
         self._position = position
-        self.id_end = b"\n\n"
+        self.id_end: Callable[[], bytes] = lambda: b"\n\n"
         self.leave: Callable[[], object] = dict  # there is no connection yet
         self.expires: float | None = None
         self._queue: deque[bytes] = deque()
@@ -298,9 +298,11 @@ class EventStream:
         """End the stream; does nothing the second time."""
         if not self._has_ended:
             self._has_ended = True
+            id_end = self.id_end()
+            self.id_end = lambda: id_end  # that of the channels which the connection leaves below
             self._last = b""
             if reason == "expired":
-                self._last = _event_block("expired", b"null", None) + self.id_end
+                self._last = _event_block("expired", b"null", None) + self.id_end()
             self._has_news.set()
             if self._sending is not None:
                 self._stop_later(self._sending)
@@ -350,7 +352,7 @@ class EventStream:
         except TooManyRequests as error:
             self.end()
             # In place of what `end` has set: the client learns why.
-            self._last = _event_block("error", dumps(error.to_dict()), None) + self.id_end
+            self._last = _event_block("error", dumps(error.to_dict()), None) + self.id_end()
             return None
         if block is None or message.id is None or not self._seen:
             return block
@@ -367,12 +369,11 @@ class EventStream:
 
     async def _send_all(self, send: Send) -> None:
         await send(_start())
-        id_end = self.id_end
         start = f"retry: {RETRY_MILLISECONDS}\n".encode()
         # An id without data sets the position, so that nothing is missed before the first event.
         # If it has ended by now, events are lost that the client gets when it comes back.
         if not self.queued and not self._has_ended:
-            start += f"id: {self._raise(self._position())}".encode() + id_end
+            start += f"id: {self._raise(self._position())}".encode() + self.id_end()
         else:
             start += b"\n"
         await _send_part(send, start)
@@ -384,6 +385,7 @@ class EventStream:
             self._is_reset = False
             self._queue.clear()
             self._bytes = 0
+            id_end = self.id_end()  # with the channels of now, and an older position: no way back
             if blocks:
                 await _send_part(send, id_end.join(blocks) + id_end)
                 continue  # meanwhile others may have come, or the end

@@ -315,16 +315,20 @@ class Streams:
         try:
             app.add_connection(connection)
             await connection.wait_until_joined()
-            user = user_id_of(connection) or ""
-            read = None if last_id is None else self._log.ids.read(last_id, user)
+            user, channels = user_id_of(connection) or "", connection.membership
+            read = None if last_id is None else self._log.ids.read(last_id, user, channels)
             missed = None if read is None else self._log.since(read[0])
             if read is not None and missed is None:
                 await self._log.wait_for_recall()
                 missed = self._log.since(read[0])
             if read is not None and missed is not None:
                 began = read[1]
-            stream.id_end = f".{self._log.ids.sign_beginning(began, user)}\n\n".encode()
-            if read is not None and missed is not None:
+            else:
+                began = max(began, int(connection.joined_at * 1000))
+            stream.id_end = self._id_end(connection, user, began)
+            if last_id is not None and not connection.is_open:
+                await stream.resume((), {})  # ended meanwhile: it comes back with the same id
+            elif read is not None and missed is not None:
                 messages = (delivery.message_for(connection) for delivery in missed)
                 await stream.resume(messages, read[0].sequences)
             elif last_id is not None:
@@ -332,6 +336,29 @@ class Streams:
             await stream.run(receive, send)
         finally:
             self._remove(stream, connection)
+
+    def _id_end(self, connection: Connection, user: str, began: int) -> Callable[[], bytes]:
+        """Return what makes the second half of a stream's ids, anew when its channels change.
+
+        Args:
+            connection: The connection of the stream.
+            user: The id of its user, empty for nobody.
+            began: Since when it is in its present channels, in milliseconds since 1970.
+        """
+        sign, joined_at = self._log.ids.sign_beginning, connection.joined_at
+        signed: tuple[object, bytes] = (None, b"")
+
+        def id_end() -> bytes:
+            nonlocal signed
+            state = connection.joined_at, len(connection.channels)
+            if signed[0] != state:
+                joined_later = connection.joined_at != joined_at
+                since = int(connection.joined_at * 1000) if joined_later else began
+                half = sign(since, user, connection.membership)
+                signed = state, f".{half}\n\n".encode()
+            return signed[1]
+
+        return id_end
 
     def _remove(self, stream: EventStream, connection: Connection) -> None:
         """Forget a stream, and remove its connection; does nothing the second time."""

@@ -7,8 +7,9 @@ import asyncio
 import pytest
 from pymongo import AsyncMongoClient
 from tests.authentication.attacks.target import Target, login
-from tests.authentication.building import quick_passwords
+from tests.authentication.building import add_user, make_app, quick_passwords
 
+from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService
 from alula.authentication import AuthenticationStrategy, LocalStrategy
 from alula.authentication._entities import fold_username
@@ -273,3 +274,16 @@ def test_names_that_look_alike_have_one_form():
     assert forms == {"ada"}
     assert fold_username("Straße") == fold_username("STRASSE") == "strasse"
     assert fold_username("\ud800") == "\ud800"
+
+
+@pytest.mark.parametrize("name", ["\u00ad", " \u200b ", "\ufdfa" * 400])
+async def test_a_name_that_folding_makes_empty_or_too_long_is_nobody(name):
+    """A record without a name, of an import, must not be the account of such a name."""
+    app = make_app(MemoryService(start_id=1))
+    folding = LocalStrategy(fold_username=True, passwords=quick_passwords())
+    app.service("authentication").service.register("local", folding)
+    for email in ("", fold_username(name)):
+        await add_user(app, email)
+    await app.setup()
+    with pytest.raises(NotAuthenticated):
+        await app.service("authentication").create(login(name), {})
