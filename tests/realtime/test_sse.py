@@ -27,6 +27,8 @@ from alula.hooks import Next
 from alula.outgoing import RedactedRecord
 from alula.query import Grammar
 from alula.realtime import _event_stream, _match_limit, socketio, sse
+from alula.realtime._event_ids import EventIds
+from alula.realtime._event_log import EventLog
 from alula.realtime._event_stream import EventStream, Subscription
 from alula.schema import query_syntax, validate_query
 
@@ -751,7 +753,8 @@ class TestAClientThatComesBack:
 
     async def test_lets_others_have_their_turn(self):
         subscription = Subscription({}, Grammar(), {}, names_path=False)
-        stream = EventStream({"messages": subscription}, 15, lambda: "1~", None)
+        log = EventLog(10, 60, 1_000, EventIds(lambda: None))
+        stream = EventStream({"messages": subscription}, 15, log)
         matched, had_turn = [], []
 
         def missed():
@@ -902,6 +905,45 @@ class TestASlowReader:
         again = await connect("/messages", last=stream.last_id)
         await app.service("messages").create({"n": 2})
         assert [event for event, _ in await again.have(1)] == ["created"]
+
+    async def test_gets_nothing_from_before_a_reset(self, app, connect):
+        stream = await connect("/messages", reads=False)
+        await eventually(lambda: app.channel_registry.connections)
+        await app.service("messages").create([{"n": n} for n in range(1, 6)])
+        app.channel_registry.report_gap()
+        app.channel_registry.report_gap()
+        await app.service("messages").create({"n": 6})
+        stream.reading.set()
+        assert await stream.have(2) == [("reset", None), ("created", {"n": 6, "id": 6})]
+        of_reset, of_event = (block[2] for block in stream.blocks)
+        # A client that comes back from either id misses nothing, and gets nothing twice.
+        back = await connect("/messages", last=of_reset)
+        assert [data["n"] for _, data in await back.have(1)] == [6]
+        assert (await connect("/messages", last=of_event)).events == []
+
+    async def test_gets_nothing_more_of_what_it_missed_after_a_reset(self):
+        subscription = Subscription({}, Grammar(), {}, names_path=False)
+        log = EventLog(10, 60, 1_000, EventIds(lambda: None))
+        stream = EventStream({"messages": subscription}, 15, log)
+
+        def missed():
+            for number in range(10):
+                if number == 5:
+                    stream.reset()
+                yield EventMessage("messages", "created", number, sequence=1)
+
+        await stream.resume(missed(), {})
+        stream.deliver(EventMessage("messages", "created", 10, sequence=2))
+        body = []
+
+        async def send(message):
+            body.append(message.get("body", b""))
+
+        stream.end()
+        await stream.run(asyncio.Event().wait, send)
+        lines = b"".join(body).decode().split("\n")
+        sent = [line[6:] for line in lines if line.startswith("data: ")]
+        assert sent == ["null", "10"]
 
     async def test_never_goes_back_where_this_process_is_behind(self, app, connect):
         registry = app.channel_registry

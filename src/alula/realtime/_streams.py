@@ -253,7 +253,7 @@ class Streams:
             raise BadRequest(f"a stream has no pages: {refused} is for `find` without a stream")
         self._check_room(req.ip)
         subscriptions: dict[str, Subscription] = {}
-        stream = EventStream(subscriptions, self._heartbeat, self._log.position, self._log.ids)
+        stream = EventStream(subscriptions, self._heartbeat, self._log)
         given = req.framework.__dict__
         attributes = {n: value for n, value in given.items() if n not in _NOT_OF_CONNECTION}
         connection = Connection(
@@ -328,7 +328,7 @@ class Streams:
                 messages = (delivery.message_for(connection) for delivery in missed)
                 await stream.resume(messages, read[0].sequences)
             elif last_id is not None:
-                stream.reset()
+                stream.reset(None if read is None else read[0].sequences)
             await stream.run(receive, send)
         finally:
             self._remove(stream, connection)
