@@ -211,6 +211,16 @@ async def test_a_waiting_request_gets_what_was_sent_before_the_end(web):
     assert not await peer.is_open()
 
 
+async def test_a_waiting_request_gets_a_noop_when_its_client_closes(web):
+    peer = await PollingPeer(web).join()
+    waiting = asyncio.ensure_future(peer.get())
+    await settle()
+    assert (await peer.post("1")).body == b"ok"
+    assert (await waiting).frames == ["6"]
+    refused = await peer.get()
+    assert (refused.status, refused.json["code"]) == (400, 1)
+
+
 async def test_what_a_client_that_left_did_not_get_waits_for_it(web):
     peer = await PollingPeer(web).join()
     gone = asyncio.Event()
@@ -260,7 +270,8 @@ async def test_a_websocket_takes_over(web):
         assert (response.status, response.json["code"]) == (400, 3)
     second = Peer(web, polling.url.replace("polling", "websocket"))
     await second.wait_closed()
-    assert second.accepted is False
+    assert second.accepted  # and closed at once, as the protocol has it
+    assert await peer.call("get", "things", 1) == [None, {"id": 1, "name": None}]
     await peer.leave()
     assert not await polling.is_open()
 
@@ -289,7 +300,9 @@ async def test_one_websocket_at_a_time_may_take_over(web):
     first, second = Peer(web, url), Peer(web, url)
     await second.wait_closed()
     assert first.accepted
-    assert not second.accepted
+    second.send("2probe")
+    await settle()
+    assert second.from_server.empty()
     await first.leave()
     third = Peer(web, url)
     third.send("2probe")

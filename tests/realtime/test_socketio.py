@@ -642,6 +642,8 @@ async def test_a_client_that_leaves_while_it_joins_is_forgotten(web):
         "41/x",
         '44"x"',
         "4hello",
+        "42{}",
+        '42abc["find","things"]',
         b"x",
         "",
         f'421["create","things",{HALF_AN_EMOJI}',
@@ -722,7 +724,9 @@ HANDSHAKES = [
     ("GET", "?EIO=3&transport=polling", 5, 400),
     ("GET", "?transport=polling", 5, 400),
     ("POST", "?EIO=4&transport=polling", 2, 400),
+    ("PUT", "?EIO=4&transport=polling", 2, 400),
     ("OPTIONS", "?EIO=4&transport=polling", 2, 400),
+    ("GET", "?EIO=abc&transport=polling", 5, 400),
     ("GET", "?EIO=4&transport=polling&sid=unknown", 1, 400),
     ("GET", "?EIO=4&transport=polling" + "&a=1" * 101, 3, 400),
 ]

@@ -138,11 +138,8 @@ class Endpoint:
             opened: Handshake | Session
             if sid is None:
                 opened = await self._handshake(scope, query, headers)
-            else:  # a session that has a websocket takes no second one
-                opened = self._polling_of(sid).session
-                if opened.is_upgrading:  # no limit for connections would count such websockets
-                    raise Refusal.bad_request()
-                opened.is_upgrading = True
+            else:
+                opened = self._engine.find(sid)
         except Refusal as refusal:
             _log.info("a websocket was refused: %s", refusal)
             await send({"type": "websocket.close", "code": 1008})  # the server responds with a 403
@@ -153,9 +150,14 @@ class Endpoint:
             websocket.session = self._start(websocket, opened)
             await websocket.run()
             return
+        await send({"type": "websocket.accept"})
+        # A session takes one websocket: no limit for connections would count others that wait.
+        if opened.is_upgrading or opened.transport.name != POLLING:
+            await send({"type": "websocket.close", "code": 1000})
+            return
+        opened.is_upgrading = True
         websocket.session = opened
         try:
-            await send({"type": "websocket.accept"})
             await websocket.probe(self._engine.options.upgrade_timeout)
         finally:
             opened.is_upgrading = False

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 from alula._wire import MESSAGES_EXTENSION, Frame, MessagesExtension
 from alula.realtime._calls import ENDED, go_on
-from alula.realtime._engine import WEBSOCKET, Session, Work
+from alula.realtime._engine import CLIENT_LEFT, WEBSOCKET, Session, Work
 from alula.realtime._sockets import Hub
 
 __all__ = ["WebSocket"]
@@ -172,7 +172,7 @@ class WebSocket:
             elif message is None or message["type"] != MESSAGES_EXTENSION:
                 if not self._closed.done():  # the client has left: nothing is sent to it
                     self._closed.set_result(None)
-                self.session.close("transport close")
+                self.session.close(CLIENT_LEFT)
                 if self._started is None:
                     return
             if self._started is not None:
