@@ -7,7 +7,7 @@ import json
 
 import pytest
 from tests.realtime.asgi_peer import PATH, Peer, request, settle
-from tests.realtime.test_socketio import POLL, joined, make
+from tests.realtime.test_socketio import POLL, Busy, joined, make
 
 from alula._shares import Shares
 from alula.realtime import socketio
@@ -171,6 +171,21 @@ async def test_many_calls_in_a_body_leave_turns_to_others(web):
     assert turns > 1_000 / 64
     assert posting.result().body == b"ok"
     await peer.post("1")
+
+
+async def test_long_calls_of_a_body_leave_turns_to_others(web):
+    busy = Busy(web)
+    web.use("busy", busy)
+    peer, other = await PollingPeer(web).join(), await joined(web, ip="10.0.0.2")
+    frames = "\x1e".join(f'42{number}["create","busy",{number}]' for number in range(64))
+    posting = asyncio.ensure_future(peer.post(frames))
+    await settle()
+    other.send('421["create","busy","other"]')
+    await other.next()
+    assert busy.order()[0] < 25  # it came in the 20th round
+    assert (await posting).body == b"ok"
+    await peer.post("1")
+    await other.leave()
 
 
 async def test_frames_of_two_bodies_do_not_mix(web):

@@ -409,6 +409,63 @@ async def test_a_burst_of_calls_leaves_turns_to_others(web):
     await peer.leave()
 
 
+class Busy:
+    """Holds up the event loop for 10 ms of a clock of its own with each call."""
+
+    def __init__(self, web):
+        self.now, self.begun = 1.0, []
+        web.app.turns._now = lambda: self.now
+
+    async def create(self, data, params):
+        self.begun.append(data)
+        self.now += 0.01
+        return data
+
+    def order(self):
+        """Return the places at which the calls of others began."""
+        return [at for at, data in enumerate(self.begun) if data == "other"]
+
+
+async def test_long_calls_of_one_client_leave_turns_to_others(web):
+    busy = Busy(web)
+    web.use("busy", busy)
+    peer, other = await joined(web), await joined(web, ip="10.0.0.2")
+    peer.send(*(f'42{number}["create","busy",{number}]' for number in range(64)))
+    other.send('421["create","busy","other"]')
+    assert await other.next() == ("431", [None, "other"])
+    assert [(await peer.next())[1] for _ in range(64)] == [[None, n] for n in range(64)]
+    assert busy.order()[0] < 4
+    await peer.leave()
+    await other.leave()
+
+
+async def test_connections_of_one_client_share_its_turns(web):
+    busy = Busy(web)
+    web.use("busy", busy)
+    peers = [await joined(web) for _ in range(16)]
+    other = await joined(web, ip="10.0.0.2")
+    for peer in peers:
+        peer.send('421["create","busy","mine"]')
+    other.send('421["create","busy","other"]')
+    await other.next()
+    for peer in peers:
+        assert await peer.next() == ("431", [None, "mine"])
+    assert busy.order()[0] < 4
+    for peer in (*peers, other):
+        await peer.leave()
+
+
+async def test_a_client_that_leaves_gives_its_turns_up(web):
+    busy = Busy(web)
+    web.use("busy", busy)
+    peer = await joined(web)
+    peer.send(*(f'42{number}["create","busy",{number}]' for number in range(64)))
+    await peer.leave()
+    other = await joined(web)
+    assert await other.call("create", "busy", "other") == [None, "other"]
+    await other.leave()
+
+
 async def test_calls_count_as_long_as_they_wait(monkeypatch):
     shares = Shares(1_000_000)
     monkeypatch.setattr("alula.realtime._sockets.Shares", lambda _: shares)

@@ -754,7 +754,7 @@ class TestAClientThatComesBack:
     async def test_lets_others_have_their_turn(self):
         subscription = Subscription({}, Grammar(), {}, names_path=False)
         log = EventLog(10, 60, 1_000, EventIds(lambda: None))
-        stream = EventStream({"messages": subscription}, 15, log)
+        stream = EventStream({"messages": subscription}, 15, log, lambda: asyncio.sleep(0))
         matched, had_turn = [], []
 
         def missed():
@@ -779,6 +779,20 @@ class TestAClientThatComesBack:
         assert had_turn[:2] == [100, 200]
         sent = [int(line[6:]) for line in body.decode().split("\n") if line.startswith("data: ")]
         assert sent == [*range(250), *(251 + turn for turn in range(len(had_turn)))]
+
+    async def test_lets_others_have_their_turn_by_its_work(self, app, connect, monkeypatch):
+        monkeypatch.setattr(_event_stream, "STEPS_IN_A_ROW", 150)
+        ways = []
+        monkeypatch.setattr(app.app.turns.__class__, "give_way", give_way_noted(ways))
+        last = (await connect("/messages")).last_id
+        await app.service("messages").create([{"n": number} for number in range(8)])
+
+        def ask_much(context):
+            context.params.query["$or"] = [{"n": number} for number in range(8, 69)]
+
+        app.service("messages").hooks(before={"find": [ask_much]})
+        await connect("/messages", last=last)  # each event takes 61 steps
+        assert ways == ["127.0.0.1"] * 2
 
     async def test_with_an_expensive_query_is_told(self, app, connect, monkeypatch):
         monkeypatch.setattr(_event_stream, "RESUME_STEPS", 490)
@@ -834,6 +848,13 @@ class TestAClientThatComesBack:
         await second.until(lambda: second.ended)
         assert b"id: " not in second.body
         await second.leave()
+
+
+def give_way_noted(clients):
+    async def give_way(turns, client):
+        clients.append(client)
+
+    return give_way
 
 
 class TestASlowReader:
@@ -924,7 +945,7 @@ class TestASlowReader:
     async def test_gets_nothing_more_of_what_it_missed_after_a_reset(self):
         subscription = Subscription({}, Grammar(), {}, names_path=False)
         log = EventLog(10, 60, 1_000, EventIds(lambda: None))
-        stream = EventStream({"messages": subscription}, 15, log)
+        stream = EventStream({"messages": subscription}, 15, log, lambda: asyncio.sleep(0))
 
         def missed():
             for number in range(10):

@@ -262,7 +262,7 @@ async def run_call(
     begin_call(connection)
     is_counted = not at_once
     try:
-        run = context.service.run(context)
+        run = app.turns.take(session.address, context.service.run(context))
         if at_once:
             waits_for = next(run.__await__(), ENDED)
             if waits_for is not ENDED:

@@ -55,6 +55,9 @@ RESUME_STEPS: Final = 200_000
 EVENTS_IN_A_ROW: Final = 100
 """So many events of a client that comes back are matched before other requests have their turn."""
 
+STEPS_IN_A_ROW: Final = 20_000
+"""So many steps that takes at most, some 5 ms."""
+
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -196,6 +199,7 @@ class EventStream:
         subscriptions: What it takes, by the path of the service.
         heartbeat: Seconds of silence after which it sends a comment.
         log: The recent events of the application, with their ids.
+        give_way: Lets others run in the middle of long work.
 
     Attributes:
         leave: Called once when it ends, to remove its connection.
@@ -208,8 +212,10 @@ class EventStream:
         subscriptions: Mapping[str, Subscription],
         heartbeat: float,
         log: EventLog,
+        give_way: Callable[[], Awaitable[object]],
     ) -> None:
         self._log = log
+        self._give_way = give_way
         self._subscriptions = subscriptions
         self._heartbeat = heartbeat
         self.id_end = b"\n\n"
@@ -260,9 +266,12 @@ class EventStream:
         self._is_resuming = True
         steps_left: float = RESUME_STEPS
         bytes_left = MAX_REPLAYED_BYTES
-        for number, message in enumerate(messages, 1):
-            if number % EVENTS_IN_A_ROW == 0:
-                await asyncio.sleep(0)
+        in_a_row, pause_at = 0, RESUME_STEPS - STEPS_IN_A_ROW
+        for message in messages:
+            in_a_row += 1
+            if in_a_row == EVENTS_IN_A_ROW or steps_left < pause_at:
+                in_a_row, pause_at = 0, steps_left - STEPS_IN_A_ROW
+                await self._give_way()
             if not self._is_resuming:  # a reset came meanwhile
                 break
             if message is None or message.path not in self._subscriptions:

@@ -390,7 +390,7 @@ class Client:
 
     async def _run_join(self, work: Work, size: int) -> None:
         try:
-            await work
+            await self._hub.app.turns.take(self.session.address, work)
         finally:
             self._calls.end(size)
 
