@@ -98,6 +98,14 @@ async def test_another_client_does_not_wait(calls):
     assert calls.begun[:2] == ["a", "X"]
 
 
+async def test_addresses_of_one_network_are_one_client(calls):
+    addresses = [f"2001:db8::{number}" for number in range(3)]
+    tasks = [asyncio.create_task(request(calls, address, address)) for address in addresses]
+    other = asyncio.create_task(request(calls, "2001:db8:1::1", "X"))
+    await asyncio.gather(*tasks, other)
+    assert calls.begun == [addresses[0], "X", *addresses[1:]]
+
+
 async def test_a_later_call_of_a_client_that_waits_does_not_overtake(calls):
     many = [asyncio.create_task(request(calls, "a", name)) for name in "abc"]
     await asyncio.sleep(0)
