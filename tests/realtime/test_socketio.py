@@ -18,6 +18,7 @@ from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest, Forbidden, GeneralError, TooManyRequests
 from alula.express import express, rest
 from alula.realtime import socketio
+from alula.realtime._limits import LogLimit
 
 POLL = f"{PATH}polling"
 pytestmark = pytest.mark.usefixtures("has_extension")
@@ -240,6 +241,40 @@ async def test_unexpected_errors_are_logged_with_their_stack_and_others_in_a_lin
     assert "Service 'no\\nwhere' not found" in caplog.records[-1].getMessage()
     assert not caplog.records[-1].exc_info
     await peer.leave()
+
+
+async def test_failing_calls_of_a_client_do_not_fill_the_log(web, caplog):
+    caplog.set_level(logging.INFO, "alula.realtime")
+    peer, other = await joined(web), await joined(web, ip="10.0.0.2")
+    for _ in range(300):
+        await peer.call("find", "nowhere")
+    assert 20 <= len(caplog.records) < 60  # one more for each second
+    before = len(caplog.records)
+    await other.call("find", "elsewhere")
+    assert "'elsewhere' not found" in caplog.records[-1].getMessage()
+    assert len(caplog.records) == before + 1
+    await peer.leave()
+    await other.leave()
+
+
+async def test_failures_that_were_left_out_are_counted(web, caplog, monkeypatch):
+    monkeypatch.setattr(LogLimit, "take", lambda limit, address: 7)
+    caplog.set_level(logging.INFO, "alula.realtime")
+    peer = await joined(web)
+    await peer.call("find", "nowhere")
+    assert [record.getMessage() for record in caplog.records] == [
+        "7 earlier failures of 10.0.0.1 over socket.io were not logged",
+        "a call over socket.io: NotFound: Service 'nowhere' not found",
+    ]
+    await peer.leave()
+
+
+async def test_refused_websockets_do_not_fill_the_log(web, caplog):
+    caplog.set_level(logging.INFO, "alula.realtime")
+    headers = {"origin": "https://evil.example", "cookie": "a=1", "host": "here"}
+    for _ in range(50):
+        await Peer(web, headers=headers).wait_closed()
+    assert 20 <= len(caplog.records) < 40
 
 
 async def test_a_result_without_a_json_form_is_an_error(web, caplog):

@@ -26,7 +26,7 @@ from alula.express import json as json_parser
 from alula.hooks import Next
 from alula.outgoing import RedactedRecord
 from alula.query import Grammar
-from alula.realtime import _event_stream, _match_limit, socketio, sse
+from alula.realtime import _event_stream, _limits, socketio, sse
 from alula.realtime._event_ids import EventIds
 from alula.realtime._event_log import EventLog
 from alula.realtime._event_stream import EventStream, Subscription
@@ -409,8 +409,8 @@ class TestAQuery:
     async def test_that_takes_too_much_work_over_time_ends_the_streams(
         self, app, connect, monkeypatch
     ):
-        monkeypatch.setattr(_match_limit, "MAX_STEPS", 2_500)
-        monkeypatch.setattr(_match_limit, "STEPS_A_SECOND", 0)
+        monkeypatch.setattr(_limits, "MAX_STEPS", 2_500)
+        monkeypatch.setattr(_limits, "STEPS_A_SECOND", 0)
         expensive = [await connect("/messages?tags[$ne]=x") for _ in range(2)]
         cheap = await connect("/messages?n[$ne]=8")
         other = await connect("/messages?tags[$ne]=x", ip="10.0.0.2")

@@ -130,10 +130,12 @@ class Endpoint:
             sid = query.get("sid")
             self._check_transport(query, WEBSOCKET)
             if not self._origins.admit_websocket(headers):
-                _log.warning(
-                    "a websocket of a page of %r was refused; socketio(origins=[...]) allows it",
-                    headers.get("origin", "")[:200],
-                )
+                if self._may_log(scope):
+                    _log.warning(
+                        "a websocket of a page of %r was refused; socketio(origins=[...]) allows"
+                        " it",
+                        headers.get("origin", "")[:200],
+                    )
                 raise Refusal.forbidden("The origin is not allowed")
             opened: Handshake | Session
             if sid is None:
@@ -141,7 +143,8 @@ class Endpoint:
             else:
                 opened = self._engine.find(sid)
         except Refusal as refusal:
-            _log.info("a websocket was refused: %s", refusal)
+            if self._may_log(scope):
+                _log.info("a websocket was refused: %s", refusal)
             await send({"type": "websocket.close", "code": 1008})  # the server responds with a 403
             return
         websocket = WebSocket(self._hub, receive, send, _direct(scope, receive, send))
@@ -161,6 +164,11 @@ class Endpoint:
             await websocket.probe(self._engine.options.upgrade_timeout)
         finally:
             opened.is_upgrading = False
+
+    def _may_log(self, scope: Scope) -> bool:
+        """Tell whether the client may cause a further line in the log."""
+        client = scope.get("client")
+        return self._hub.log_limit.take(client[0] if client else None) is not None
 
     # -- handshakes ----------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from alula import _wire
 from alula._wire import Frame, OpenPacket, ProtocolError
-from alula.realtime._backlog import Backlog, BacklogLimits
+from alula.realtime._limits import Backlog, BacklogLimits
 
 __all__ = [
     "CLIENT_LEFT",

@@ -18,7 +18,7 @@ from alula.outgoing import as_mapping, json_encoder_of
 from alula.query import Grammar, ValidatedQuery, predicate
 from alula.query._query import Budget
 from alula.realtime._event_log import EventLog
-from alula.realtime._match_limit import MatchLimit
+from alula.realtime._limits import MatchLimit
 from alula.types import SCALAR_TYPES, is_array, is_mapping
 
 __all__ = ["EventStream", "Receive", "Scope", "Send", "Subscription", "send_head"]

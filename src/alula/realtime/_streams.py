@@ -35,7 +35,7 @@ from alula.realtime._event_stream import (
     Subscription,
     send_head,
 )
-from alula.realtime._match_limit import MatchLimits
+from alula.realtime._limits import MatchLimits
 from alula.types import is_list, is_mapping
 
 __all__ = ["Streams", "WebApplication"]
