@@ -160,6 +160,11 @@ SHOP_ORIGINS='a'
 OTHER="
 """
 
+    def test_a_byte_order_mark_is_not_part_of_the_first_name(self, folder):
+        (folder / "config" / "default.toml").write_text("debug = true", encoding="utf-8-sig")
+        (folder / ".env").write_text("SHOP_PORT=7", encoding="utf-8-sig")
+        assert (load(folder).port, load(folder).debug) == (7, True)
+
     def test_they_are_read_in_development_alone(self, folder):
         write(folder, production="")
         (folder / ".env").write_text(self.LINES)

@@ -21,6 +21,7 @@ from alula._registry import Registry, read_setting
 from alula._routes import Match, RouteTable, strip_slashes
 from alula._service import AnyTypedService, ServiceHandle, TypedService, check_service_type
 from alula._service_object import ServiceBundle
+from alula._shares import Turns
 from alula._user_code import did_you_mean
 from alula.hooks import Hook, check_hook, compose
 from alula.types import UNSET, Paths, RecordType, is_array
@@ -50,6 +51,7 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
         services: Handles by path.
         routes: Finds handles by the path of a request.
         channel_registry: The channels and connections, for transports.
+        turns: Divides the time of the event loop among clients, for transports.
         front: The application that services and hooks get: itself, or the result of `express`.
         is_ready: Whether `setup` has finished, and `teardown` has not begun since.
 
@@ -75,6 +77,7 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
         self.debug = debug
         self.routes: RouteTable[ServiceHandle] = RouteTable()
         self.is_ready = False
+        self.turns = Turns()
         self.channel_registry = Channels(self.services, self._run_in_background)
         self._own_publishers = self.channel_registry.publishers
         self._lifecycle_hooks: dict[str, list[Hook]] = {name: [] for name in _LIFECYCLE}

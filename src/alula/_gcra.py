@@ -11,9 +11,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import lru_cache
 from heapq import nlargest
-from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
 from operator import itemgetter
 from random import uniform
@@ -23,7 +21,7 @@ from weakref import WeakValueDictionary
 from alula._service import ServiceHandle
 from alula.errors import Conflict, NotFound, TooManyRequests
 
-__all__ = ["Budget", "MemoryTimes", "ServiceTimes", "Times", "network_of", "too_many_requests"]
+__all__ = ["Budget", "MemoryTimes", "ServiceTimes", "Times", "too_many_requests"]
 
 _KEPT_SHARE: Final = 0.9
 _CLOCK_SKEW_MS: Final = 15_000  # by which the clocks of processes may differ
@@ -246,17 +244,3 @@ def too_many_requests(what: str, wait: int) -> TooManyRequests:
     error = TooManyRequests(f"{what}; try again in {seconds} second{'s' * (seconds != 1)}")
     error.headers = {"Retry-After": str(seconds)}
     return error
-
-
-@lru_cache(maxsize=1024)  # bench common hooks: 4 microseconds for each call of rate_limit
-def network_of(address: str | None) -> str | None:
-    """Return the part of an address that its owner cannot change: of IPv6 the first 64 bits."""
-    if address is None:
-        return None
-    try:
-        ip = ip_address(address.partition("%")[0])
-    except ValueError:  # such as the path of a Unix socket
-        return address
-    if isinstance(ip, IPv6Address):
-        return str(ip.ipv4_mapped or ip_network((ip, 64), strict=False))
-    return str(ip)

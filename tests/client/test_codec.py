@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import uuid
 from datetime import datetime, timedelta, timezone
@@ -198,6 +199,16 @@ class TestResponses:
     @pytest.mark.parametrize("status", [200, 201, 299])
     def test_results(self, status, value):
         assert read_response(REQUEST, told(status, value)) == value
+
+    @pytest.mark.parametrize("value", [{"a": 1}, {"name": "BadRequest"}])
+    def test_a_byte_order_mark_is_not_part_of_them(self, value):
+        body = codecs.BOM_UTF8 + json.dumps(value).encode()
+        assert read_response(REQUEST, Response(200, {}, body)) == value
+
+    def test_nor_of_an_error(self):
+        body = codecs.BOM_UTF8 + json.dumps(errors.Conflict("taken").to_dict()).encode()
+        with pytest.raises(errors.Conflict, match="taken"):
+            read_response(REQUEST, Response(409, {}, body))
 
     @pytest.mark.parametrize(("status", "body"), [(204, b""), (204, b"x"), (200, b"")])
     def test_nothing(self, status, body):

@@ -206,6 +206,26 @@ class TestLibraries:
                 assert not own.closed
             assert b"x-own: yes" in server.requests[0]
 
+    async def test_a_session_of_ones_own_sends_a_removal_once(self):
+        with raw_server("close", answer([1])) as server:
+            async with aiohttp.ClientSession() as own:
+                client = create_client().configure(rest(server.url).aiohttp(own))
+                with pytest.raises(errors.Unavailable):
+                    await client.service("x").remove(1)
+            assert len(server.requests) == 1
+
+    async def test_middlewares_of_a_call_run(self):
+        seen = []
+
+        async def note(request, handler):
+            seen.append(request.method)
+            return await handler(request)
+
+        with raw_server(answer([1])) as server:
+            async with create_client().configure(rest(server.url).aiohttp()) as client:
+                await client.service("x").find(connection={"middlewares": [note]})
+        assert seen == ["GET"]
+
     def test_a_blocking_client_of_ones_own_stays_open(self):
         with raw_server(answer([1])) as server, httpx2.Client(trust_env=False) as own:
             with create_sync_client().configure(rest(server.url).httpx(own)) as client:

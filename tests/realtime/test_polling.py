@@ -7,7 +7,7 @@ import json
 
 import pytest
 from tests.realtime.asgi_peer import PATH, Peer, request, settle
-from tests.realtime.test_socketio import POLL, joined, make
+from tests.realtime.test_socketio import POLL, Busy, joined, make
 
 from alula._shares import Shares
 from alula.realtime import socketio
@@ -173,6 +173,21 @@ async def test_many_calls_in_a_body_leave_turns_to_others(web):
     await peer.post("1")
 
 
+async def test_long_calls_of_a_body_leave_turns_to_others(web):
+    busy = Busy(web)
+    web.use("busy", busy)
+    peer, other = await PollingPeer(web).join(), await joined(web, ip="10.0.0.2")
+    frames = "\x1e".join(f'42{number}["create","busy",{number}]' for number in range(64))
+    posting = asyncio.ensure_future(peer.post(frames))
+    await settle()
+    other.send('421["create","busy","other"]')
+    await other.next()
+    assert busy.order()[0] < 25  # it came in the 20th round
+    assert (await posting).body == b"ok"
+    await peer.post("1")
+    await other.leave()
+
+
 async def test_frames_of_two_bodies_do_not_mix(web):
     peer = await PollingPeer(web).join()
     call = '451-1["create","things",{"_placeholder":true,"num":0}]'
@@ -209,6 +224,16 @@ async def test_a_waiting_request_gets_what_was_sent_before_the_end(web):
     await connection.close("signed out")
     assert (await waiting).frames == ['42["feed created",{"n":1}]', "1"]
     assert not await peer.is_open()
+
+
+async def test_a_waiting_request_gets_a_noop_when_its_client_closes(web):
+    peer = await PollingPeer(web).join()
+    waiting = asyncio.ensure_future(peer.get())
+    await settle()
+    assert (await peer.post("1")).body == b"ok"
+    assert (await waiting).frames == ["6"]
+    refused = await peer.get()
+    assert (refused.status, refused.json["code"]) == (400, 1)
 
 
 async def test_what_a_client_that_left_did_not_get_waits_for_it(web):
@@ -260,7 +285,8 @@ async def test_a_websocket_takes_over(web):
         assert (response.status, response.json["code"]) == (400, 3)
     second = Peer(web, polling.url.replace("polling", "websocket"))
     await second.wait_closed()
-    assert second.accepted is False
+    assert second.accepted  # and closed at once, as the protocol has it
+    assert await peer.call("get", "things", 1) == [None, {"id": 1, "name": None}]
     await peer.leave()
     assert not await polling.is_open()
 
@@ -289,7 +315,9 @@ async def test_one_websocket_at_a_time_may_take_over(web):
     first, second = Peer(web, url), Peer(web, url)
     await second.wait_closed()
     assert first.accepted
-    assert not second.accepted
+    second.send("2probe")
+    await settle()
+    assert second.from_server.empty()
     await first.leave()
     third = Peer(web, url)
     third.send("2probe")

@@ -18,6 +18,7 @@ from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest, Forbidden, GeneralError, TooManyRequests
 from alula.express import express, rest
 from alula.realtime import socketio
+from alula.realtime._limits import LogLimit
 
 POLL = f"{PATH}polling"
 pytestmark = pytest.mark.usefixtures("has_extension")
@@ -242,6 +243,40 @@ async def test_unexpected_errors_are_logged_with_their_stack_and_others_in_a_lin
     await peer.leave()
 
 
+async def test_failing_calls_of_a_client_do_not_fill_the_log(web, caplog):
+    caplog.set_level(logging.INFO, "alula.realtime")
+    peer, other = await joined(web), await joined(web, ip="10.0.0.2")
+    for _ in range(300):
+        await peer.call("find", "nowhere")
+    assert 20 <= len(caplog.records) < 60  # one more for each second
+    before = len(caplog.records)
+    await other.call("find", "elsewhere")
+    assert "'elsewhere' not found" in caplog.records[-1].getMessage()
+    assert len(caplog.records) == before + 1
+    await peer.leave()
+    await other.leave()
+
+
+async def test_failures_that_were_left_out_are_counted(web, caplog, monkeypatch):
+    monkeypatch.setattr(LogLimit, "take", lambda limit, address: 7)
+    caplog.set_level(logging.INFO, "alula.realtime")
+    peer = await joined(web)
+    await peer.call("find", "nowhere")
+    assert [record.getMessage() for record in caplog.records] == [
+        "7 earlier failures of 10.0.0.1 over socket.io were not logged",
+        "a call over socket.io: NotFound: Service 'nowhere' not found",
+    ]
+    await peer.leave()
+
+
+async def test_refused_websockets_do_not_fill_the_log(web, caplog):
+    caplog.set_level(logging.INFO, "alula.realtime")
+    headers = {"origin": "https://evil.example", "cookie": "a=1", "host": "here"}
+    for _ in range(50):
+        await Peer(web, headers=headers).wait_closed()
+    assert 20 <= len(caplog.records) < 40
+
+
 async def test_a_result_without_a_json_form_is_an_error(web, caplog):
     peer = await joined(web)
     [error] = await peer.call("odd", "things")
@@ -407,6 +442,63 @@ async def test_a_burst_of_calls_leaves_turns_to_others(web):
         most, before = max(most, answered - before), answered
     assert most <= 64
     await peer.leave()
+
+
+class Busy:
+    """Holds up the event loop for 10 ms of a clock of its own with each call."""
+
+    def __init__(self, web):
+        self.now, self.begun = 1.0, []
+        web.app.turns._now = lambda: self.now
+
+    async def create(self, data, params):
+        self.begun.append(data)
+        self.now += 0.01
+        return data
+
+    def order(self):
+        """Return the places at which the calls of others began."""
+        return [at for at, data in enumerate(self.begun) if data == "other"]
+
+
+async def test_long_calls_of_one_client_leave_turns_to_others(web):
+    busy = Busy(web)
+    web.use("busy", busy)
+    peer, other = await joined(web), await joined(web, ip="10.0.0.2")
+    peer.send(*(f'42{number}["create","busy",{number}]' for number in range(64)))
+    other.send('421["create","busy","other"]')
+    assert await other.next() == ("431", [None, "other"])
+    assert [(await peer.next())[1] for _ in range(64)] == [[None, n] for n in range(64)]
+    assert busy.order()[0] < 4
+    await peer.leave()
+    await other.leave()
+
+
+async def test_connections_of_one_client_share_its_turns(web):
+    busy = Busy(web)
+    web.use("busy", busy)
+    peers = [await joined(web) for _ in range(16)]
+    other = await joined(web, ip="10.0.0.2")
+    for peer in peers:
+        peer.send('421["create","busy","mine"]')
+    other.send('421["create","busy","other"]')
+    await other.next()
+    for peer in peers:
+        assert await peer.next() == ("431", [None, "mine"])
+    assert busy.order()[0] < 4
+    for peer in (*peers, other):
+        await peer.leave()
+
+
+async def test_a_client_that_leaves_gives_its_turns_up(web):
+    busy = Busy(web)
+    web.use("busy", busy)
+    peer = await joined(web)
+    peer.send(*(f'42{number}["create","busy",{number}]' for number in range(64)))
+    await peer.leave()
+    other = await joined(web)
+    assert await other.call("create", "busy", "other") == [None, "other"]
+    await other.leave()
 
 
 async def test_calls_count_as_long_as_they_wait(monkeypatch):
@@ -642,6 +734,8 @@ async def test_a_client_that_leaves_while_it_joins_is_forgotten(web):
         "41/x",
         '44"x"',
         "4hello",
+        "42{}",
+        '42abc["find","things"]',
         b"x",
         "",
         f'421["create","things",{HALF_AN_EMOJI}',
@@ -722,7 +816,9 @@ HANDSHAKES = [
     ("GET", "?EIO=3&transport=polling", 5, 400),
     ("GET", "?transport=polling", 5, 400),
     ("POST", "?EIO=4&transport=polling", 2, 400),
+    ("PUT", "?EIO=4&transport=polling", 2, 400),
     ("OPTIONS", "?EIO=4&transport=polling", 2, 400),
+    ("GET", "?EIO=abc&transport=polling", 5, 400),
     ("GET", "?EIO=4&transport=polling&sid=unknown", 1, 400),
     ("GET", "?EIO=4&transport=polling" + "&a=1" * 101, 3, 400),
 ]

@@ -26,7 +26,9 @@ from alula.express import json as json_parser
 from alula.hooks import Next
 from alula.outgoing import RedactedRecord
 from alula.query import Grammar
-from alula.realtime import _event_stream, _match_limit, socketio, sse
+from alula.realtime import _event_stream, _limits, socketio, sse
+from alula.realtime._event_ids import EventIds
+from alula.realtime._event_log import EventLog
 from alula.realtime._event_stream import EventStream, Subscription
 from alula.schema import query_syntax, validate_query
 
@@ -407,8 +409,8 @@ class TestAQuery:
     async def test_that_takes_too_much_work_over_time_ends_the_streams(
         self, app, connect, monkeypatch
     ):
-        monkeypatch.setattr(_match_limit, "MAX_STEPS", 2_500)
-        monkeypatch.setattr(_match_limit, "STEPS_A_SECOND", 0)
+        monkeypatch.setattr(_limits, "MAX_STEPS", 2_500)
+        monkeypatch.setattr(_limits, "STEPS_A_SECOND", 0)
         expensive = [await connect("/messages?tags[$ne]=x") for _ in range(2)]
         cheap = await connect("/messages?n[$ne]=8")
         other = await connect("/messages?tags[$ne]=x", ip="10.0.0.2")
@@ -838,7 +840,8 @@ class TestAClientThatComesBack:
 
     async def test_lets_others_have_their_turn(self):
         subscription = Subscription({}, Grammar(), {}, names_path=False)
-        stream = EventStream({"messages": subscription}, 15, lambda: "1~", None)
+        log = EventLog(10, 60, 1_000, EventIds(lambda: None))
+        stream = EventStream({"messages": subscription}, 15, log, lambda: asyncio.sleep(0))
         matched, had_turn = [], []
 
         def missed():
@@ -863,6 +866,20 @@ class TestAClientThatComesBack:
         assert had_turn[:2] == [100, 200]
         sent = [int(line[6:]) for line in body.decode().split("\n") if line.startswith("data: ")]
         assert sent == [*range(250), *(251 + turn for turn in range(len(had_turn)))]
+
+    async def test_lets_others_have_their_turn_by_its_work(self, app, connect, monkeypatch):
+        monkeypatch.setattr(_event_stream, "STEPS_IN_A_ROW", 150)
+        ways = []
+        monkeypatch.setattr(app.app.turns.__class__, "give_way", give_way_noted(ways))
+        last = (await connect("/messages")).last_id
+        await app.service("messages").create([{"n": number} for number in range(8)])
+
+        def ask_much(context):
+            context.params.query["$or"] = [{"n": number} for number in range(8, 69)]
+
+        app.service("messages").hooks(before={"find": [ask_much]})
+        await connect("/messages", last=last)  # each event takes 61 steps
+        assert ways == ["127.0.0.1"] * 2
 
     async def test_with_an_expensive_query_is_told(self, app, connect, monkeypatch):
         monkeypatch.setattr(_event_stream, "RESUME_STEPS", 490)
@@ -918,6 +935,13 @@ class TestAClientThatComesBack:
         await second.until(lambda: second.ended)
         assert b"id: " not in second.body
         await second.leave()
+
+
+def give_way_noted(clients):
+    async def give_way(turns, client):
+        clients.append(client)
+
+    return give_way
 
 
 class TestASlowReader:
@@ -989,6 +1013,45 @@ class TestASlowReader:
         again = await connect("/messages", last=stream.last_id)
         await app.service("messages").create({"n": 2})
         assert [event for event, _ in await again.have(1)] == ["created"]
+
+    async def test_gets_nothing_from_before_a_reset(self, app, connect):
+        stream = await connect("/messages", reads=False)
+        await eventually(lambda: app.channel_registry.connections)
+        await app.service("messages").create([{"n": n} for n in range(1, 6)])
+        app.channel_registry.report_gap()
+        app.channel_registry.report_gap()
+        await app.service("messages").create({"n": 6})
+        stream.reading.set()
+        assert await stream.have(2) == [("reset", None), ("created", {"n": 6, "id": 6})]
+        of_reset, of_event = (block[2] for block in stream.blocks)
+        # A client that comes back from either id misses nothing, and gets nothing twice.
+        back = await connect("/messages", last=of_reset)
+        assert [data["n"] for _, data in await back.have(1)] == [6]
+        assert (await connect("/messages", last=of_event)).events == []
+
+    async def test_gets_nothing_more_of_what_it_missed_after_a_reset(self):
+        subscription = Subscription({}, Grammar(), {}, names_path=False)
+        log = EventLog(10, 60, 1_000, EventIds(lambda: None))
+        stream = EventStream({"messages": subscription}, 15, log, lambda: asyncio.sleep(0))
+
+        def missed():
+            for number in range(10):
+                if number == 5:
+                    stream.reset()
+                yield EventMessage("messages", "created", number, sequence=1)
+
+        await stream.resume(missed(), {})
+        stream.deliver(EventMessage("messages", "created", 10, sequence=2))
+        body = []
+
+        async def send(message):
+            body.append(message.get("body", b""))
+
+        stream.end()
+        await stream.run(asyncio.Event().wait, send)
+        lines = b"".join(body).decode().split("\n")
+        sent = [line[6:] for line in lines if line.startswith("data: ")]
+        assert sent == ["null", "10"]
 
     async def test_never_goes_back_where_this_process_is_behind(self, app, connect):
         registry = app.channel_registry

@@ -341,3 +341,42 @@ async def test_a_client_that_passes_a_slow_process_gets_nothing_twice(listen):
         there = await (await listen(slow, last.last_id)).started()
         heard(slow, "a", 7)
         assert numbers(await there.have(1)) == [7]
+
+
+async def test_a_client_that_a_process_does_not_know_gets_nothing_twice_behind_its_reset(listen):
+    async with process(Memory()) as fast, process(Memory()) as slow:
+        slow.channel_registry.log.end_recall(0)
+        heard(fast, "a", 1)
+        stream = await (await listen(fast)).started()
+        heard(fast, "a", 2, 3, 4)
+        await stream.have(3)
+        await stream.leave()
+        there = await listen(slow, stream.last_id)  # it has not heard of `a` yet
+        assert await there.have(1) == [("reset", None)]
+        heard(slow, "a", 2, 3, 4, 5)
+        assert numbers(await there.have(2)) == [None, 5]
+        heard(slow, "b", 1)
+        await there.have(3)
+        await there.leave()
+        # The id of the last event has `a` where the client has it.
+        again = await listen(slow, there.last_id)
+        heard(slow, "a", 6)
+        assert numbers(await again.have(1)) == [6]
+
+
+async def test_a_process_that_nobody_hears_of_again_causes_one_reset(listen):
+    async with process(Memory()) as gone, process(Memory()) as here:
+        here.channel_registry.log.end_recall(0)
+        heard(gone, "a", 1)
+        stream = await (await listen(gone)).started()
+        heard(gone, "a", 2)
+        await stream.have(1)
+        await stream.leave()
+        first = await listen(here, stream.last_id)
+        assert await first.have(1) == [("reset", None)]
+        await create(here, 1)
+        await first.have(2)
+        await first.leave()
+        await create(here, 2)
+        second = await listen(here, first.last_id)
+        assert numbers(await second.have(1)) == [2]

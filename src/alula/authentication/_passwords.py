@@ -1,8 +1,8 @@
 """Passwords: hashed with Argon2id, and checked against Argon2 and bcrypt hashes.
 
 Rules of this file: hashes are computed in a few threads, since each takes memory and a core;
-sign-ins do not wait behind registrations, and only few of either wait at all; all failures take the
-same time.
+sign-ins do not wait behind registrations, clients take turns, and only few of their passwords wait
+at all; all failures take the same time.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache, partial
-from typing import Final, NamedTuple, TypeGuard, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 import bcrypt
 from argon2 import PasswordHasher
 from argon2.exceptions import VerificationError
 
+from alula._shares import Shares
 from alula.errors import Unavailable
 
 __all__ = ["MAX_WAITING", "HashedPassword", "Passwords", "default_passwords", "is_credential"]
@@ -31,9 +33,10 @@ T = TypeVar("T")
 _log: Final = logging.getLogger("alula.authentication")
 
 MAX_WAITING: Final = 32
-"""How many passwords of clients may wait to be checked, and as many to be hashed.
+"""How many passwords of one client may wait to be checked, and as many to be hashed.
 
-Each takes some hundredths of a second of a core. Further calls get a 503.
+Each takes some hundredths of a second of a core. Further calls get a 503. All clients together may
+have twice as many.
 """
 
 MAX_BYTES: Final = 4096  # of a password or user name
@@ -87,30 +90,36 @@ class Passwords:
         self._peak = 0.0  # the longest time of a failure lately, without its padding
         self._peak_at = 0.0
 
-    async def hash(self, password: str, *, limited: bool = False) -> HashedPassword:
+    async def hash(
+        self, password: str, *, limited: bool = False, client: Hashable = None
+    ) -> HashedPassword:
         """Return the Argon2id hash of a new password.
 
         Args:
             password: The password.
-            limited: Whether it is refused if `MAX_WAITING` others wait.
+            limited: Whether it is refused if too many wait.
+            client: Whose it is: clients take turns. None for the application's own.
 
         Raises:
             Unavailable: Too many wait.
         """
         work = partial(self._argon2.hash, password)
-        return HashedPassword(await _queues().new.run(work, limited=limited))
+        return HashedPassword(await _queues().new.run(work, limited=limited, client=client))
 
     async def renewed(self, password: str) -> HashedPassword:
         """Return a new hash of a password that was checked, without waiting behind new ones."""
         return HashedPassword(await _queues().checks.run(partial(self._argon2.hash, password)))
 
-    async def check(self, password: str, hashed: object, *, limited: bool = False) -> bool:
+    async def check(
+        self, password: str, hashed: object, *, limited: bool = False, client: Hashable = None
+    ) -> bool:
         """Return whether a password has this hash; False for a hash that is not valid.
 
         Args:
             password: The password.
             hashed: The hash.
-            limited: Whether the check is refused if `MAX_WAITING` others wait.
+            limited: Whether the check is refused if too many wait.
+            client: Whose it is, as for `hash`.
 
         Raises:
             Unavailable: Too many wait.
@@ -128,7 +137,7 @@ class Passwords:
             matches = self._matches(password, hashed)
             return matches, time.perf_counter() - started
 
-        matches, seconds = await _queues().checks.run(timed_check, limited=limited)
+        matches, seconds = await _queues().checks.run(timed_check, limited=limited, client=client)
         # What the cost depends on: scheme and parameters.
         is_argon2 = hashed.startswith("$argon2")
         parameters = "$".join(hashed.split("$")[:-2]) if is_argon2 else hashed[:6]
@@ -136,10 +145,12 @@ class Passwords:
         self._costs[parameters] = min(seconds, self._costs.get(parameters, seconds))
         return matches
 
-    async def check_nothing(self, password: str, *, limited: bool = False) -> None:
+    async def check_nothing(
+        self, password: str, *, limited: bool = False, client: Hashable = None
+    ) -> None:
         """Take the time of a check for a user who does not exist, so that nobody can tell."""
         await self.prepare()
-        await self.check(password, self._decoy, limited=limited)
+        await self.check(password, self._decoy, limited=limited, client=client)
 
     def is_outdated(self, hashed: str) -> bool:
         """Return whether a valid hash has other parameters than new ones."""
@@ -194,8 +205,11 @@ def is_credential(value: object) -> TypeGuard[str]:
     return False
 
 
+_Job: TypeAlias = tuple[Callable[[], Any], "Future[Any]"]
+
+
 class _Queue:
-    """A thread pool with a bounded number of waiting jobs.
+    """A thread pool in which clients take turns, with a bounded number of their jobs.
 
     Args:
         name: The name of the threads.
@@ -204,31 +218,60 @@ class _Queue:
 
     def __init__(self, name: str, threads: int) -> None:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=f"alula-{name}")
-        self._max_jobs = threads + MAX_WAITING
-        self._jobs = 0  # running or waiting
-        self._lock = threading.Lock()  # event loops in several threads share the queue
+        self._idle = threads
+        self._waiting: dict[Hashable, deque[_Job]] = {}  # by client, the next one first
+        # Alone, a client may have half of it.
+        self._shares = Shares(2 * (threads + MAX_WAITING))
+        self._lock = threading.RLock()  # event loops in several threads share the queue
 
-    async def run(self, function: Callable[[], T], *, limited: bool = False) -> T:
-        """Run a function in a thread, and return its result.
+    async def run(
+        self, function: Callable[[], T], *, limited: bool = False, client: Hashable = None
+    ) -> T:
+        """Run a function in a thread when it is the client's turn, and return its result.
 
         Raises:
             Unavailable: ``limited`` is set, and too many jobs wait.
         """
+        future: Future[T] = Future()
         with self._lock:
-            if limited and self._jobs >= self._max_jobs:
+            if limited and not self._shares.take(client, 1):
                 error = Unavailable("Too many passwords wait to be hashed; try again in a moment")
                 error.headers = {"Retry-After": "2"}
                 raise error
-            self._jobs += 1
-        future = self._executor.submit(function)
+            self._waiting.setdefault(client, deque()).append((function, future))
+            self._begin()
 
-        # Not in the job itself, which never runs if it is cancelled while it waits.
+        # Not where the job is run: one that is cancelled while it waits never runs.
         def done(_: Future[T]) -> None:
             with self._lock:
-                self._jobs -= 1
+                self._shares.give_back(client, 1)
 
-        future.add_done_callback(done)
+        if limited:
+            future.add_done_callback(done)
         return await asyncio.wrap_future(future)
+
+    def _begin(self) -> None:
+        """Begin waiting jobs, as long as there are threads for them."""
+        while self._idle and self._waiting:
+            client, jobs = next(iter(self._waiting.items()))
+            function, future = jobs.popleft()
+            del self._waiting[client]
+            if jobs:
+                self._waiting[client] = jobs  # behind all others
+            if future.set_running_or_notify_cancel():
+                self._idle -= 1
+                self._executor.submit(self._run, function, future)
+
+    def _run(self, function: Callable[[], T], future: Future[T]) -> None:
+        try:
+            result = function()
+        except BaseException as error:  # noqa: BLE001  # it is raised where the result is awaited
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+        with self._lock:
+            self._idle += 1
+            self._begin()
 
 
 class _Queues(NamedTuple):

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NoReturn, TypeAlias, get_args
 
 from alula._context import Params
 from alula._identity import AmbientCredentials, SentRequest
+from alula._shares import network_of
 from alula.authentication._attempt import Extension, current_attempt
 from alula.authentication._entities import check_property, fold_username, without
 from alula.authentication._passwords import (
@@ -375,7 +376,8 @@ class LocalStrategy(AuthenticationStrategy):
             raise BadRequest("A password has to be a text, not empty and not over 4096 bytes long")
         if params is not None:
             await self.authentication.new_password(params)
-        return await self.passwords.hash(password, limited=_is_limited(params))
+        client = None if params is None else network_of(params.get("ip"))
+        return await self.passwords.hash(password, limited=_is_limited(params), client=client)
 
     async def _user_with_password(
         self, username: str, password: str, params: Params
@@ -390,12 +392,12 @@ class LocalStrategy(AuthenticationStrategy):
         except BadRequest as error:  # a schema of the users refuses such a name
             _log.info("%r refused a look-up: %s", entities.path, ascii(error.message))
         await self.authentication.account_found(entities.id_of(record), params)
-        limited = _is_limited(params)
+        limited, client = _is_limited(params), network_of(params.get("ip"))
         stored = record.get(self.entity_password_field) if is_mapping(record) else None
         if not is_mapping(record) or not isinstance(stored, str):
-            await self.passwords.check_nothing(password, limited=limited)
+            await self.passwords.check_nothing(password, limited=limited, client=client)
             return None
-        if not await self.passwords.check(password, stored, limited=limited):
+        if not await self.passwords.check(password, stored, limited=limited, client=client):
             return None
         if self.passwords.is_outdated(stored):
             await self._renew(record, stored, password, params)

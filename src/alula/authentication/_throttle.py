@@ -34,10 +34,10 @@ from alula._gcra import (
     MemoryTimes,
     ServiceTimes,
     Times,
-    network_of,
     too_many_requests,
 )
 from alula._identity import private_service
+from alula._shares import network_of
 from alula.authentication._access_tokens import Duration, milliseconds_of
 from alula.authentication._attempt import Attempt, Extension
 from alula.authentication._entities import fold_username

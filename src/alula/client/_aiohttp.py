@@ -6,7 +6,13 @@ import io
 from typing import Final
 
 from alula.client._codec import Request, Response
-from alula.client._transport import AsyncTransport, SendOptions, connection_failed, too_large
+from alula.client._transport import (
+    READS,
+    AsyncTransport,
+    SendOptions,
+    connection_failed,
+    too_large,
+)
 
 try:
     import aiohttp
@@ -24,11 +30,33 @@ _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=None)
 _MAX_BYTES_AT_ONCE: Final = 2**20  # the library's own bound
 
 
+class _Lost(aiohttp.ClientError):
+    """The connection broke before the response began."""
+
+
+async def _send_once(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Send a request once: a middleware of aiohttp.
+
+    aiohttp sends GET, PUT and DELETE again after these two errors, also on a new connection. The
+    server may have carried out the first request, so a remove that succeeded would be a 404.
+    """
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:  # nothing was sent, and aiohttp does not try again
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _Lost(str(error)) from error
+
+
 class AiohttpTransport(AsyncTransport[Request, Response]):
     """Sends with an ``aiohttp.ClientSession``.
 
     Args:
-        session: The user's own, which stays open; None creates one with the first request.
+        session: The user's own, which stays open; None creates one with the first request. Its
+            middlewares do not run: aiohttp uses those of the request instead, and has no way to add
+            one. Those of ``params.connection`` run.
 
     Raises:
         TypeError: ``session`` is not an ``aiohttp.ClientSession``.
@@ -40,34 +68,29 @@ class AiohttpTransport(AsyncTransport[Request, Response]):
         super().__init__()
         self._users_session: aiohttp.ClientSession | None = session
         self._session: aiohttp.ClientSession | None = None
+        # Before the first response no connection can have been idle, so nothing is sent twice.
+        self._had_response = False
 
     async def exchange(self, request: Request, options: SendOptions) -> Response:
         """Send a request and return the response."""
         session = self._users_session or self._session
         if session is None:
             session = self._session = aiohttp.ClientSession(timeout=_NO_TIMEOUT)
-        body: bytes | io.BytesIO | None = request.body
-        # The library warns of bytes that hold up the event loop for long; it sends files in parts.
-        if request.body is not None and len(request.body) > _MAX_BYTES_AT_ONCE:
-            body = io.BytesIO(request.body)
-        try:
-            response = await session.request(
-                request.method,
-                # yarl would unquote brackets and other characters of queries.
-                URL(request.url, encoded=True),
-                data=body,
-                headers=request.headers,
-                allow_redirects=False,
-                **options.extra,
-            )
-            content = await _read(request, response, options.max_size)
-            return Response(response.status, response.headers, content)
-        # Some timeouts of the library are connection errors as well, so this comes first.
-        except TimeoutError:
-            raise
-        except (aiohttp.ClientError, ConnectionError) as error:
-            failure = connection_failed(request, error)
-            raise failure from failure.__cause__
+        retry = self._had_response and request.method in READS
+        while True:
+            try:
+                response = await _respond(session, request, options)
+                self._had_response = True
+                content = await _read(request, response, options.max_size)
+                return Response(response.status, response.headers, content)
+            # Some timeouts of the library are connection errors as well, so this comes first.
+            except TimeoutError:
+                raise
+            except (aiohttp.ClientError, ConnectionError) as error:
+                if not retry or not isinstance(error, _Lost):
+                    failure = connection_failed(request, error)
+                    raise failure from failure.__cause__
+                retry = False
 
     async def close(self) -> None:
         """Close the session, unless it is the user's."""
@@ -75,6 +98,26 @@ class AiohttpTransport(AsyncTransport[Request, Response]):
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
+
+
+async def _respond(
+    session: aiohttp.ClientSession, request: Request, options: SendOptions
+) -> aiohttp.ClientResponse:
+    body: bytes | io.BytesIO | None = request.body
+    # The library warns of bytes that hold up the event loop for long; it sends files in parts.
+    if request.body is not None and len(request.body) > _MAX_BYTES_AT_ONCE:
+        body = io.BytesIO(request.body)
+    extra = dict(options.extra)
+    return await session.request(
+        request.method,
+        # yarl would unquote brackets and other characters of queries.
+        URL(request.url, encoded=True),
+        data=body,
+        headers=request.headers,
+        allow_redirects=False,
+        middlewares=(_send_once, *extra.pop("middlewares", ())),
+        **extra,
+    )
 
 
 async def _read(request: Request, response: aiohttp.ClientResponse, max_size: int) -> bytes:

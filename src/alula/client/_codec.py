@@ -313,7 +313,7 @@ def read_response(request: Request, response: Response) -> object:
         if response.status == 204 or not body:
             return None
         try:
-            result: object = json.loads(body.decode())
+            result: object = json.loads(body.decode("utf-8-sig"))
         except (ValueError, RecursionError):
             error = _without_json(request, response, BadGateway)
         else:
@@ -337,7 +337,7 @@ def _error_of(request: Request, response: Response) -> FrameworkError:
         error: FrameworkError = BadGateway("the called server responded with a redirect")
         return with_request_error(error, request, what, response)
     try:
-        value = json.loads(response.body.decode())
+        value = json.loads(response.body.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return _without_json(request, response, error_for_status(status), code=status)
     return error_of_json(request, value, response)
@@ -377,7 +377,7 @@ def _without_json(
 ) -> FrameworkError:
     """Return an error for a response that is not JSON, such as the page of a proxy."""
     content_type = response.headers.get("content-type", "no content type")
-    text = response.body.decode("utf-8", "replace")
+    text = response.body.decode("utf-8-sig", "replace")
     shown = " ".join(re.sub(r"<[^>]*>", " ", text).split())[:_SHOWN_CHARACTERS]
     what = f"got status {response.status} with {content_type} instead of JSON: {shown or 'nothing'}"
     error = error_class(f"the called server responded with {response.status}, not JSON", code=code)

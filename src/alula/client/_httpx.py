@@ -13,7 +13,7 @@ from weakref import WeakSet
 from alula.client._abort import AbortSignal
 from alula.client._codec import Request, Response
 from alula.client._transport import (
-    REPEATABLE,
+    READS,
     AsyncTransport,
     SendOptions,
     SyncTransport,
@@ -63,7 +63,7 @@ class AsyncHttpxTransport(AsyncTransport[Request, Response]):
         if client is None:
             # No timeout here, since `send` has one for the whole exchange.
             client = self._client = httpx2.AsyncClient(timeout=None)
-        retry = self._had_response and request.method in REPEATABLE
+        retry = self._had_response and request.method in READS
         while True:
             began = False
             try:
@@ -123,7 +123,7 @@ class SyncHttpxTransport(SyncTransport[Request, Response]):
         """Send a request and return the response."""
         if options.signal is not None:
             return self._send_with_signal(request, options, options.signal)
-        retry = self._had_response and request.method in REPEATABLE
+        retry = self._had_response and request.method in READS
         if self._users_client is not None:
             arguments = _arguments(request, options)
             return self._exchange(self._users_client, request, options, arguments, retry=retry)

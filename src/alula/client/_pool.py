@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from alula.client._codec import Request, Response
 from alula.client._transport import (
-    REPEATABLE,
+    READS,
     aborted_error,
     connection_failed,
     timed_out,
@@ -84,8 +84,8 @@ class Exchange:
                 reason = error.__cause__ and error.__cause__.__cause__
                 # A response that broke off is an HTTPException: the server had begun to work.
                 lost = isinstance(reason, ConnectionError)
-                repeatable = self._request.method in REPEATABLE
-                if not lost or self._has_response or not repeatable:
+                reads = self._request.method in READS
+                if not lost or self._has_response or not reads:
                     raise
         return self._run_on(self._pool.new(origin), origin)
 

@@ -20,6 +20,7 @@ from alula.client._codec import Sendable, with_request_error
 from alula.errors import BadGateway, FrameworkError, Timeout, Unavailable
 
 __all__ = [
+    "READS",
     "REPEATABLE",
     "AsyncTransport",
     "SendOptions",
@@ -41,10 +42,13 @@ Sent_contra = TypeVar("Sent_contra", contravariant=True)
 Received_co = TypeVar("Received_co", covariant=True)
 
 REPEATABLE: Final = frozenset({"GET", "PUT", "DELETE"})
-"""HTTP methods that are idempotent (RFC 9110, 9.2.2).
+"""HTTP methods that are idempotent (RFC 9110, 9.2.2): the option ``retries`` sends them again."""
+READS: Final = frozenset({"GET"})
+"""HTTP methods that change nothing.
 
 If a server closes an idle connection just when such a request goes out on it, the transports send
-it once more on a new connection, as browsers do.
+it once more on a new connection, as browsers do. They never do so for others: the server may have
+carried out the first request, and a second ``remove`` would find nothing.
 """
 _FEW_QUEUES: Final = 32
 

@@ -8,8 +8,9 @@ from hashlib import blake2b
 from typing import Final, Literal, TypeAlias
 
 from alula._context import HookContext
-from alula._gcra import Budget, MemoryTimes, ServiceTimes, Times, network_of, too_many_requests
+from alula._gcra import Budget, MemoryTimes, ServiceTimes, Times, too_many_requests
 from alula._identity import private_service
+from alula._shares import network_of
 from alula.common_hooks._call import check_properties, user_id
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
 

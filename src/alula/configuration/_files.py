@@ -1,4 +1,7 @@
-"""The files of settings: TOML, the JSON of FeathersJS applications, and ``.env``."""
+"""The files of settings: TOML, the JSON of FeathersJS applications, and ``.env``.
+
+Editors on Windows write a byte order mark in front of UTF-8, which is not part of the text.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ def read_toml(file: Path) -> tuple[dict[str, Any], Places]:
     if not file.is_file():
         return {}, {}
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8")), {}
+        return tomllib.loads(file.read_text(encoding="utf-8-sig")), {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{file} is not valid TOML: {error}") from None
 
@@ -105,7 +108,7 @@ def read_env_file(path: Path) -> dict[str, str]:
     """
     variables: dict[str, str] = {}
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ConfigurationError(f"{path} is not UTF-8 text; save it as UTF-8") from None
     for number, line in enumerate(text.splitlines(), 1):

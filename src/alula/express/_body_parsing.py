@@ -131,7 +131,7 @@ def urlencoded(*, limit: Size | None = None, extended: bool = True) -> Middlewar
         if raw.count(b"&") >= MAX_FORM_FIELDS:
             raise BadRequest(f"The form has more than {MAX_FORM_FIELDS} fields")
         try:
-            text = raw.decode()
+            text = raw.removeprefix(codecs.BOM_UTF8).decode()
             if not extended:
                 return _flat_form(text)
         except UnicodeDecodeError:

@@ -106,6 +106,7 @@ def rest(
 def _service_steps(app: ExpressApplication, formatter: Formatter | None) -> tuple[Step, Step]:
     """Return the step for services without middleware of their own, and that for the others."""
     lookup, surrounded = app.app.routes.find, app.service_middleware
+    turns = app.app.turns
 
     async def call_and_format(
         match: PlainMatch[ServiceHandle], req: Request, res: Response
@@ -120,15 +121,17 @@ def _service_steps(app: ExpressApplication, formatter: Formatter | None) -> tupl
         match = found[1] if found[0] is path and found[2] is lookup else lookup(path)
         if match is None or (surrounded and match[0] in surrounded):
             return None
+        ip = client[0] if (client := req.scope.get("client")) else None
         if formatter is None:
-            return call_service(match, req, res, sends=True)
-        return call_and_format(match, req, res)
+            return turns.take(ip, call_service(match, req, res, sends=True))
+        return turns.take(ip, call_and_format(match, req, res))
 
     def surrounded_services(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
         match = lookup(req.path) if surrounded else None
         if match is None:
             return next()
-        return _call_surrounded(match, formatter, surrounded[match[0]], req, res, next)
+        call = _call_surrounded(match, formatter, surrounded[match[0]], req, res, next)
+        return turns.take(req.ip, call)
 
     def is_offered(req: Request) -> bool:
         """Tell whether a plain service offers the method: not a 404 or a 405."""

@@ -130,21 +130,21 @@ class Endpoint:
             sid = query.get("sid")
             self._check_transport(query, WEBSOCKET)
             if not self._origins.admit_websocket(headers):
-                _log.warning(
-                    "a websocket of a page of %r was refused; socketio(origins=[...]) allows it",
-                    headers.get("origin", "")[:200],
-                )
+                if self._may_log(scope):
+                    _log.warning(
+                        "a websocket of a page of %r was refused; socketio(origins=[...]) allows"
+                        " it",
+                        headers.get("origin", "")[:200],
+                    )
                 raise Refusal.forbidden("The origin is not allowed")
             opened: Handshake | Session
             if sid is None:
                 opened = await self._handshake(scope, query, headers)
-            else:  # a session that has a websocket takes no second one
-                opened = self._polling_of(sid).session
-                if opened.is_upgrading:  # no limit for connections would count such websockets
-                    raise Refusal.bad_request()
-                opened.is_upgrading = True
+            else:
+                opened = self._engine.find(sid)
         except Refusal as refusal:
-            _log.info("a websocket was refused: %s", refusal)
+            if self._may_log(scope):
+                _log.info("a websocket was refused: %s", refusal)
             await send({"type": "websocket.close", "code": 1008})  # the server responds with a 403
             return
         websocket = WebSocket(self._hub, receive, send, _direct(scope, receive, send))
@@ -153,12 +153,22 @@ class Endpoint:
             websocket.session = self._start(websocket, opened)
             await websocket.run()
             return
+        await send({"type": "websocket.accept"})
+        # A session takes one websocket: no limit for connections would count others that wait.
+        if opened.is_upgrading or opened.transport.name != POLLING:
+            await send({"type": "websocket.close", "code": 1000})
+            return
+        opened.is_upgrading = True
         websocket.session = opened
         try:
-            await send({"type": "websocket.accept"})
             await websocket.probe(self._engine.options.upgrade_timeout)
         finally:
             opened.is_upgrading = False
+
+    def _may_log(self, scope: Scope) -> bool:
+        """Tell whether the client may cause a further line in the log."""
+        client = scope.get("client")
+        return self._hub.log_limit.take(client[0] if client else None) is not None
 
     # -- handshakes ----------------------------------------------------------------------------
 

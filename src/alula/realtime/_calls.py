@@ -19,7 +19,6 @@ from alula._json_encoding import dumps_with_attachments
 from alula._public_error import public_error
 from alula._routes import RouteTable
 from alula._service import ServiceHandle
-from alula._shares import Shares
 from alula._wire import MESSAGE, Frame, Packet, PacketType, encode_packet, encode_text
 from alula.errors import (
     BadRequest,
@@ -27,15 +26,13 @@ from alula.errors import (
     GeneralError,
     MethodNotAllowed,
     NotFound,
-    TooManyRequests,
 )
-from alula.realtime._engine import Scheduler, Session
-from alula.realtime._handshake import SocketOptions
+from alula.realtime._engine import Session
+from alula.realtime._limits import CallsUnderWay, LogLimit
 from alula.types import UNSET
 
 __all__ = [
     "ENDED",
-    "CallsUnderWay",
     "call_context",
     "encode_error",
     "encode_result",
@@ -67,108 +64,6 @@ ENDED: Final = object()
 """What `next` returns for the first step of a coroutine that has ended: `send` would raise."""
 
 MAX_PATH_LENGTH: Final = 4_096
-
-MIN_CALL_BYTES: Final = 4096
-"""What a call counts at least: its task and its params take that much."""
-
-
-class CallsUnderWay:
-    """The calls of one client that have not ended, also after it has left.
-
-    Binary data of a call that has not arrived completely counts too.
-
-    Args:
-        options: How many there may be, and how many bytes they may have.
-        shares: The bytes of all clients.
-        address: The client to whose share they count, None if it is not known.
-        scheduler: Gives the time.
-
-    Attributes:
-        held: The bytes of binary data that is not complete.
-    """
-
-    __slots__ = (
-        "_address",
-        "_bytes",
-        "_count",
-        "_options",
-        "_scheduler",
-        "_shares",
-        "_tokens",
-        "_tokens_at",
-        "held",
-    )
-
-    def __init__(
-        self, options: SocketOptions, shares: Shares, address: str | None, scheduler: Scheduler
-    ) -> None:
-        self._options = options
-        self._shares = shares
-        self._address = address
-        self._scheduler = scheduler
-        self._count = self._bytes = self.held = 0
-        self._tokens = options.max_call_rate or 0.0
-        self._tokens_at = 0.0
-
-    def check(self, size: int, *, is_rated: bool = True) -> int:
-        """Check that there is room for a further call; return what `begin` and `end` take.
-
-        Args:
-            size: How many bytes arrived for it.
-            is_rated: Whether it counts among the calls of a second, from now on.
-
-        Raises:
-            TooManyRequests: A limit is reached.
-        """
-        limits = self._options
-        if self._count >= limits.max_calls:
-            raise TooManyRequests(f"More than {limits.max_calls} calls are under way")
-        if size < MIN_CALL_BYTES:  # noqa: PLR1730  # `max` takes 400 instructions more
-            size = MIN_CALL_BYTES
-        if self._bytes + size > limits.max_call_bytes:
-            raise TooManyRequests(f"The calls under way have over {limits.max_call_bytes} bytes")
-        if is_rated and limits.max_call_rate is not None:
-            self._check_rate(limits.max_call_rate)
-        if not self._shares.has_room(self._address, size):
-            raise TooManyRequests("The calls under way of all clients have too many bytes")
-        return size
-
-    def begin(self, size: int) -> None:
-        """Count a call. There is room for it: nothing has happened since its `check`."""
-        self._shares.take(self._address, size)
-        self._count += 1
-        self._bytes += size
-
-    def _check_rate(self, rate: float) -> None:
-        now = self._scheduler.time()
-        passed, self._tokens_at = now - self._tokens_at, now
-        self._tokens = min(max(rate, 1.0), self._tokens + passed * rate)
-        if self._tokens < 1:
-            raise TooManyRequests(f"More than {rate:g} calls a second")
-        self._tokens -= 1
-
-    def end(self, size: int) -> None:
-        """Count a call no more."""
-        self._shares.give_back(self._address, size)
-        self._count -= 1
-        self._bytes -= size
-
-    def hold(self, size: int) -> bool:
-        """Count binary data of a call that is not complete; return whether there is room for it."""
-        if self._bytes + size > self._options.max_call_bytes:
-            return False
-        if not self._shares.take(self._address, size):
-            return False
-        self._bytes += size
-        self.held += size
-        return True
-
-    def release(self) -> int:
-        """Count such data no more, since the call is complete or dropped; return its size."""
-        held, self.held = self.held, 0
-        self._shares.give_back(self._address, held)
-        self._bytes -= held
-        return held
 
 
 def call_context(
@@ -245,6 +140,7 @@ async def run_call(
     size: int,
     at_once: bool,
     app: App,
+    log_limit: LogLimit,
 ) -> None:
     """Run a call, and send its acknowledgement if the client asks for one.
 
@@ -258,11 +154,12 @@ async def run_call(
         at_once: Whether this begins directly after the check of the limits. It then counts only if
             it has to wait, since nothing else happens before (-7 % instructions of a call).
         app: Its ``debug`` tells whether clients see the messages of unexpected errors.
+        log_limit: How many lines clients may cause in the log.
     """
     begin_call(connection)
     is_counted = not at_once
     try:
-        run = context.service.run(context)
+        run = app.turns.take(session.address, context.service.run(context))
         if at_once:
             waits_for = next(run.__await__(), ENDED)
             if waits_for is not ENDED:
@@ -277,7 +174,7 @@ async def run_call(
                 session.send(frame)
     # Whatever a service raises, its client gets an answer.
     except Exception as error:  # noqa: BLE001  # it is logged
-        log_error(error, f"{context.method} {context.path}")
+        log_error(error, f"{context.method} {context.path}", log_limit, session.address)
         if packet_id is not None:
             shown = public_error(error, debug=app.debug)
             for frame in encode_error(packet_id, shown):
@@ -344,8 +241,20 @@ def encode_error(packet_id: int, error: FrameworkError) -> list[Frame]:
         return encode_packet(Packet(PacketType.ACK, [plain], packet_id), dumps_with_attachments)
 
 
-def log_error(error: Exception, what: str) -> None:
-    """Log the failure of a call or a join: unexpected ones with their stack, others in a line."""
+def log_error(error: Exception, what: str, limit: LogLimit, address: str | None) -> None:
+    """Log the failure of a call or a join: unexpected ones with their stack, others in a line.
+
+    Args:
+        error: The failure.
+        what: What failed.
+        limit: How many lines clients may cause.
+        address: Whose line it is.
+    """
+    omitted = limit.take(address)
+    if omitted is None:
+        return
+    if omitted:
+        _log.warning("%d earlier failures of %s over socket.io were not logged", omitted, address)
     if not isinstance(error, FrameworkError) or type(error) is GeneralError:
         _log.error("%s over socket.io failed", what, exc_info=error)
         return

@@ -16,9 +16,10 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from alula import _wire
 from alula._wire import Frame, OpenPacket, ProtocolError
-from alula.realtime._backlog import Backlog, BacklogLimits
+from alula.realtime._limits import Backlog, BacklogLimits
 
 __all__ = [
+    "CLIENT_LEFT",
     "POLLING",
     "WEBSOCKET",
     "Engine",
@@ -33,6 +34,9 @@ __all__ = [
 
 POLLING: Final = "polling"
 WEBSOCKET: Final = "websocket"
+
+CLIENT_LEFT: Final = "transport close"
+"""The reason of a session that its client has closed."""
 
 Work: TypeAlias = Coroutine[Any, Any, None]
 """What a frame gives its transport to run: a call, or a join."""
@@ -385,7 +389,7 @@ class Session:
                 self._awaits_pong = False
                 self._schedule(self._engine.options.ping_interval)
         elif frame == _wire.CLOSE:
-            self.close("transport close")
+            self.close(CLIENT_LEFT)
         elif frame not in {_wire.NOOP, _wire.UPGRADE}:
             self.close("parse error: not a packet that a client may send")
         return None

@@ -10,7 +10,7 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -191,6 +191,20 @@ class EventLog:
         now = self._now() if time is None else time
         numbers = [f"{origin}:{sequence}" for origin, sequence in self._sequences.items()]
         return self.ids.sign("~".join([f"{int(now * 1000):x}", *(numbers or [""])]))
+
+    def is_behind(self, seen: Mapping[str, int]) -> bool:
+        """Return whether a client has seen more of a process than this one has heard of."""
+        heard = self._sequences
+        return any(number > heard.get(origin, number) for origin, number in seen.items())
+
+    def raise_position(self, id: str, seen: Mapping[str, int]) -> str:
+        """Return an id that is not from before what a client has seen at another process.
+
+        Processes that this one has not heard of are left out. A client that names them would get
+        `reset` each time it comes back.
+        """
+        heard_of = {origin: n for origin, n in seen.items() if origin in self._sequences}
+        return self.ids.raise_position(id, heard_of)
 
     def since(self, position: Position) -> list[Delivery] | None:
         """Return the events after a position, None if some of them may be missing.

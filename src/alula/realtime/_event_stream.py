@@ -17,8 +17,8 @@ from alula.errors import TooManyRequests
 from alula.outgoing import as_mapping, json_encoder_of
 from alula.query import Grammar, ValidatedQuery, predicate
 from alula.query._query import Budget
-from alula.realtime._event_ids import EventIds
-from alula.realtime._match_limit import MatchLimit
+from alula.realtime._event_log import EventLog
+from alula.realtime._limits import MatchLimit
 from alula.types import SCALAR_TYPES, is_array, is_mapping
 
 __all__ = ["EventStream", "Receive", "Scope", "Send", "Subscription", "send_head"]
@@ -54,6 +54,9 @@ RESUME_STEPS: Final = 200_000
 
 EVENTS_IN_A_ROW: Final = 100
 """So many events of a client that comes back are matched before other requests have their turn."""
+
+STEPS_IN_A_ROW: Final = 20_000
+"""So many steps that takes at most, some 5 ms."""
 
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -195,8 +198,8 @@ class EventStream:
     Args:
         subscriptions: What it takes, by the path of the service.
         heartbeat: Seconds of silence after which it sends a comment.
-        position: Returns the id of what was published so far.
-        ids: Signs ids.
+        log: The recent events of the application, with their ids.
+        give_way: Lets others run in the middle of long work.
 
     Attributes:
         leave: Called once when it ends, to remove its connection.
@@ -208,21 +211,21 @@ class EventStream:
         self,
         subscriptions: Mapping[str, Subscription],
         heartbeat: float,
-        position: Callable[[], str],
-        ids: EventIds,
+        log: EventLog,
+        give_way: Callable[[], Awaitable[object]],
     ) -> None:
-        self._ids = ids
+        self._log = log
+        self._give_way = give_way
         self._subscriptions = subscriptions
         self._heartbeat = heartbeat
-        self._position = position
         self.id_end: Callable[[], bytes] = lambda: b"\n\n"
         self.leave: Callable[[], object] = dict  # there is no connection yet
         self.expires: float | None = None
         self._queue: deque[bytes] = deque()
         self._bytes = 0
         self._replayed: deque[bytes] = deque()
-        self._is_reset = False
         self._seen: Mapping[str, int] = {}
+        self._is_resuming = False
         self._has_news = asyncio.Event()
         self._has_ended = False
         self._sending: asyncio.Task[None] | None = None
@@ -260,11 +263,17 @@ class EventStream:
         self._queue.clear()  # it is among the messages
         self._bytes = 0
         self._seen = seen
+        self._is_resuming = True
         steps_left: float = RESUME_STEPS
         bytes_left = MAX_REPLAYED_BYTES
-        for number, message in enumerate(messages, 1):
-            if number % EVENTS_IN_A_ROW == 0:
-                await asyncio.sleep(0)
+        in_a_row, pause_at = 0, RESUME_STEPS - STEPS_IN_A_ROW
+        for message in messages:
+            in_a_row += 1
+            if in_a_row == EVENTS_IN_A_ROW or steps_left < pause_at:
+                in_a_row, pause_at = 0, steps_left - STEPS_IN_A_ROW
+                await self._give_way()
+            if not self._is_resuming:  # a reset came meanwhile
+                break
             if message is None or message.path not in self._subscriptions:
                 continue
             block = self._block_of(message)
@@ -275,17 +284,27 @@ class EventStream:
             if self._has_ended:
                 break
             if steps_left < 0 or bytes_left < 0:
-                self._replayed.clear()
-                self._is_reset = False
                 self.reset()
                 break
+        self._is_resuming = False
 
-    def reset(self) -> None:
-        """Tell the client first that it has missed events, so that it fetches all records anew."""
-        if not self._is_reset:
-            self._is_reset = True
-            self._replayed.append(_event_block("reset", b"null", self._raise(self._position())))
-            self._has_news.set()
+    def reset(self, seen: Mapping[str, int] | None = None) -> None:
+        """Tell the client that it has missed events, so that it fetches all records anew.
+
+        Events that wait are dropped, because the records that it fetches contain them.
+
+        Args:
+            seen: The number of the last event of each process that the client has, if it was
+                elsewhere: this process may hear of these events later. None if it was here.
+        """
+        if seen is not None:
+            self._seen = seen
+        self._queue.clear()
+        self._bytes = 0
+        self._replayed.clear()
+        self._replayed.append(_event_block("reset", b"null", self._position()))
+        self._is_resuming = False
+        self._has_news.set()
 
     async def close(self, reason: str = "", *, reconnect: bool = True) -> None:  # noqa: ARG002  # see below
         """End the stream, with the event ``expired`` for that reason.
@@ -354,18 +373,23 @@ class EventStream:
             # In place of what `end` has set: the client learns why.
             self._last = _event_block("error", dumps(error.to_dict()), None) + self.id_end()
             return None
-        if block is None or message.id is None or not self._seen:
+        if block is None or message.id is None:
             return block
-        return b"".join((block.rpartition(_ID)[0], _ID, self._raise(message.id).encode()))
+        raised = self._raise(message.id)
+        if raised is message.id:  # nearly always
+            return block
+        return b"".join((block.rpartition(_ID)[0], _ID, raised.encode()))
+
+    def _position(self) -> str:
+        """Return the id of what was published so far."""
+        return self._raise(self._log.position())
 
     def _raise(self, id: str) -> str:
         """Return an id as it is sent: never one from before what the client has seen elsewhere."""
-        if not self._seen:
-            return id
-        raised = self._ids.raise_position(id, self._seen)
-        if raised == id:
-            self._seen = {}  # this process has caught up, so what follows is new
-        return raised
+        # The id of a missed event is older than the log: then another process may have been behind.
+        if self._is_resuming or self._log.is_behind(self._seen):
+            return self._log.raise_position(id, self._seen)
+        return id
 
     async def _send_all(self, send: Send) -> None:
         await send(_start())
@@ -373,7 +397,7 @@ class EventStream:
         # An id without data sets the position, so that nothing is missed before the first event.
         # If it has ended by now, events are lost that the client gets when it comes back.
         if not self.queued and not self._has_ended:
-            start += f"id: {self._raise(self._position())}".encode() + self.id_end()
+            start += f"id: {self._position()}".encode() + self.id_end()
         else:
             start += b"\n"
         await _send_part(send, start)
@@ -382,7 +406,6 @@ class EventStream:
             self._has_news.clear()
             blocks = [*self._replayed, *self._queue]
             self._replayed.clear()
-            self._is_reset = False
             self._queue.clear()
             self._bytes = 0
             id_end = self.id_end()  # with the channels of now, and an older position: no way back
@@ -394,7 +417,7 @@ class EventStream:
             if is_idle:
                 # The id goes on with events that were for others: what a client resumes from
                 # stays recent. Nothing waits for this client, so it has all up to here.
-                await _send_part(send, f":\nid: {self._raise(self._position())}".encode() + id_end)
+                await _send_part(send, f":\nid: {self._position()}".encode() + id_end)
             try:
                 async with asyncio.timeout(self._heartbeat):
                     await self._has_news.wait()

@@ -1,4 +1,4 @@
-"""What a client shows when it connects, from which origins it may, and what its socket may do."""
+"""What a client shows when it connects, and from which origins it may."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from alula.realtime._engine import Refusal
-from alula.realtime._recovery import RecoverOptions
 
-__all__ = ["Handshake", "Origins", "SocketOptions", "headers_of", "read_query"]
+__all__ = ["Handshake", "Origins", "headers_of", "read_query"]
 
 _log: Final = logging.getLogger("alula.realtime")
 
@@ -38,25 +37,6 @@ class Handshake:
     headers: Mapping[str, str]
     ip: str | None
     auth: dict[str, Any] = field(default_factory=dict[str, Any])
-
-
-@dataclass(frozen=True)
-class SocketOptions:
-    """What sockets may do.
-
-    Attributes:
-        join_timeout: Seconds that a session may be open without a connection.
-        max_calls: How many calls of one connection may be under way at once.
-        max_call_bytes: How many bytes they may have together.
-        max_call_rate: How many may begin in a second on average, None for any number.
-        recover: How long connections sleep, None for not at all.
-    """
-
-    join_timeout: float
-    max_calls: int
-    max_call_bytes: int
-    max_call_rate: float | None
-    recover: RecoverOptions | None
 
 
 def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from alula._shares import Shares
 from alula._wire import CLOSE, NOOP, Frame, ProtocolError, decode_payload, encode_payload
-from alula.realtime._engine import POLLING, Refusal, Scheduler, Session, Work
+from alula.realtime._engine import CLIENT_LEFT, POLLING, Refusal, Scheduler, Session, Work
 
 __all__ = ["Polling", "UnsupportedBody", "read_body"]
 
@@ -101,9 +101,9 @@ class Polling:
     def close(self, reason: str) -> None:
         """End; the waiting request gets what is queued and a close packet.
 
-        If a websocket goes on, it gets neither.
+        If a websocket goes on, or the client has closed the session itself, it gets a noop.
         """
-        if reason != "upgrade":
+        if reason not in {"upgrade", CLIENT_LEFT}:
             self._last = [*self.session.take_all(), CLOSE]
         self.wake()
 

@@ -16,9 +16,10 @@ from alula.realtime._asgi import Admit, Endpoint
 from alula.realtime._bus import Bus, connect_bus
 from alula.realtime._engine import POLLING, WEBSOCKET, Engine, EngineOptions, Timer, check_number
 from alula.realtime._handover import Handover, name_sessions
-from alula.realtime._handshake import Origins, SocketOptions
+from alula.realtime._handshake import Origins
+from alula.realtime._limits import CallLimits
 from alula.realtime._recovery import RecoverOptions
-from alula.realtime._sockets import Client, ConnectionMiddleware, Hub
+from alula.realtime._sockets import Client, ConnectionMiddleware, Hub, SocketOptions
 
 __all__ = ["SocketIO", "socketio"]
 
@@ -292,5 +293,6 @@ def socketio(
     seconds = numbers["recover"]
     kept = None if seconds is None else RecoverOptions(seconds, backlog, engine.backlog_bytes)
     call_bytes = CALL_BYTES_PER_MESSAGE * max_message
-    sockets = SocketOptions(join_timeout, max_calls, call_bytes, max_call_rate, kept)
+    calls = CallLimits(max_calls, call_bytes, max_call_rate)
+    sockets = SocketOptions(join_timeout, calls, kept)
     return SocketIO(path, engine, sockets, Origins(origins), admit, bus)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from alula._app import App
@@ -20,15 +20,21 @@ from alula._public_error import public_error
 from alula._shares import Shares
 from alula._wire import Decoder, Frame, Packet, PacketType, ProtocolError, encode_packet
 from alula.errors import Forbidden, FrameworkError, TooManyRequests
-from alula.realtime._calls import CallsUnderWay, call_context, encode_error, log_error, run_call
+from alula.realtime._calls import call_context, encode_error, log_error, run_call
 from alula.realtime._elsewhere import Elsewhere
 from alula.realtime._engine import Engine, Refusal, Session, Timer, Work
 from alula.realtime._frames import encode_event, parse_json, send_packet
 from alula.realtime._handover import Handover
-from alula.realtime._handshake import Handshake, SocketOptions
-from alula.realtime._recovery import MissedEvents, SleepingSockets, encode_with_offset
+from alula.realtime._handshake import Handshake
+from alula.realtime._limits import CallLimits, CallsUnderWay, LogLimit
+from alula.realtime._recovery import (
+    MissedEvents,
+    RecoverOptions,
+    SleepingSockets,
+    encode_with_offset,
+)
 
-__all__ = ["Client", "ConnectionMiddleware", "Hub", "Socket"]
+__all__ = ["Client", "ConnectionMiddleware", "Hub", "Socket", "SocketOptions"]
 
 _log: Final = logging.getLogger("alula.realtime")
 
@@ -50,6 +56,21 @@ _INCOMPLETE: Final[Any] = (None, None, None, "/")  # unpacked as a packet is
 _FINAL_REASONS: Final = frozenset({"server shutting down"})
 
 
+@dataclass(frozen=True)
+class SocketOptions:
+    """What sockets may do.
+
+    Attributes:
+        join_timeout: Seconds that a session may be open without a connection.
+        calls: How many calls of one connection may be under way.
+        recover: How long connections sleep, None for not at all.
+    """
+
+    join_timeout: float
+    calls: CallLimits
+    recover: RecoverOptions | None
+
+
 class Hub:
     """What all sockets of a transport share.
 
@@ -66,6 +87,7 @@ class Hub:
         asleep: Sockets by their secret, while their clients are away.
         call_bytes: What the calls of all clients may have.
         handover: Reaches connections that sleep at other workers; None without recovery.
+        log_limit: How many lines clients may cause in the log.
     """
 
     def __init__(self, app: App, engine: Engine, options: SocketOptions) -> None:
@@ -80,8 +102,9 @@ class Hub:
         self.asleep: SleepingSockets[Socket] = SleepingSockets()
         # What they keep may lack events of other processes, so their clients must not resume.
         app.channel_registry.on_gap(self.asleep.end_all)
-        self.call_bytes = Shares(_CLIENTS_OF_CALL_BYTES * options.max_call_bytes)
+        self.call_bytes = Shares(_CLIENTS_OF_CALL_BYTES * options.calls.max_bytes)
         self.handover: Handover | None = None
+        self.log_limit = LogLimit()
 
     def spawn(self, work: Work) -> None:
         """Run a call or a join beside others."""
@@ -287,7 +310,7 @@ class Client:
         self._is_joining = self._has_joined = False
         self._refused = 0
         self._calls = CallsUnderWay(
-            hub.options, hub.call_bytes, session.address, hub.engine.scheduler
+            hub.options.calls, hub.call_bytes, session.address, hub.engine.scheduler.time
         )
         self._wait_for_join()
 
@@ -349,14 +372,24 @@ class Client:
             size = calls.check(size)
             context = call_context(hub.routes, connection, data)
         except FrameworkError as error:
-            log_error(error, "a call")
+            log_error(error, "a call", hub.log_limit, self.session.address)
             if number is not None:
                 for frame in encode_error(number, error):
                     self.session.send(frame)
             return None
         if not at_once:
             calls.begin(size)
-        return run_call(context, connection, number, self.session, calls, size, at_once, hub.app)
+        return run_call(
+            context,
+            connection,
+            number,
+            self.session,
+            calls,
+            size,
+            at_once,
+            hub.app,
+            hub.log_limit,
+        )
 
     # -- joining -------------------------------------------------------------------------------
 
@@ -390,7 +423,7 @@ class Client:
 
     async def _run_join(self, work: Work, size: int) -> None:
         try:
-            await work
+            await self._hub.app.turns.take(self.session.address, work)
         finally:
             self._calls.end(size)
 
@@ -407,7 +440,7 @@ class Client:
             await hub.run_middleware(connection, handshake)
         except Exception as error:  # noqa: BLE001  # it is logged, and the client gets its message
             hub.app.remove_connection(connection)
-            log_error(error, "a new connection")
+            log_error(error, "a new connection", hub.log_limit, session.address)
             shown = public_error(error, debug=hub.app.debug)
             content: dict[str, Any] = {"message": shown.message}
             if shown.data is not None:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 from weakref import finalize
 
+from alula._app import App
 from alula._channels import Channels, Connection, call_params
 from alula._connection import client_key, user_id_of
 from alula._context import HookContext, Params
@@ -34,7 +35,7 @@ from alula.realtime._event_stream import (
     Subscription,
     send_head,
 )
-from alula.realtime._match_limit import MatchLimits
+from alula.realtime._limits import MatchLimits
 from alula.types import is_list, is_mapping
 
 __all__ = ["Streams", "WebApplication"]
@@ -102,6 +103,7 @@ class ServiceMiddleware(Protocol):
 class WebApplication(Application, Protocol):
     """What `alula.express.express` makes of an `App`, as far as streams need it."""
 
+    app: App
     transports: list[str]
 
     @property
@@ -234,7 +236,8 @@ class Streams:
                     f"a stream has {match.value!r} with one value of each placeholder; open another"
                     f" one for {path!r}"
                 )
-        await self._open([*services.items()], query, req, res, names_path=True)
+        opening = self._open([*services.items()], query, req, res, names_path=True)
+        await self._app.app.turns.take(req.ip, opening)
 
     async def _open(
         self,
@@ -253,7 +256,8 @@ class Streams:
             raise BadRequest(f"a stream has no pages: {refused} is for `find` without a stream")
         self._check_room(req.ip)
         subscriptions: dict[str, Subscription] = {}
-        stream = EventStream(subscriptions, self._heartbeat, self._log.position, self._log.ids)
+        give_way = partial(self._app.app.turns.give_way, req.ip)
+        stream = EventStream(subscriptions, self._heartbeat, self._log, give_way)
         given = req.framework.__dict__
         attributes = {n: value for n, value in given.items() if n not in _NOT_OF_CONNECTION}
         connection = Connection(
@@ -332,7 +336,7 @@ class Streams:
                 messages = (delivery.message_for(connection) for delivery in missed)
                 await stream.resume(messages, read[0].sequences)
             elif last_id is not None:
-                stream.reset()
+                stream.reset(None if read is None else read[0].sequences)
             await stream.run(receive, send)
         finally:
             self._remove(stream, connection)

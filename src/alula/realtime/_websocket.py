@@ -16,9 +16,10 @@ from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from contextvars import Context, copy_context
 from typing import Any, Final, TypeAlias
 
+from alula._shares import Turn
 from alula._wire import MESSAGES_EXTENSION, Frame, MessagesExtension
 from alula.realtime._calls import ENDED, go_on
-from alula.realtime._engine import WEBSOCKET, Session, Work
+from alula.realtime._engine import CLIENT_LEFT, WEBSOCKET, Session, Work
 from alula.realtime._sockets import Hub
 
 __all__ = ["WebSocket"]
@@ -172,12 +173,33 @@ class WebSocket:
             elif message is None or message["type"] != MESSAGES_EXTENSION:
                 if not self._closed.done():  # the client has left: nothing is sent to it
                     self._closed.set_result(None)
-                self.session.close("transport close")
+                self.session.close(CLIENT_LEFT)
                 if self._started is None:
                     return
             if self._started is not None:
+                self._started = await self._begin_in_turn(self._started)
+            if self._started is not None:
                 await self._finish_work(self._started)
                 return
+
+    async def _begin_in_turn(
+        self, started: _Started | BaseException
+    ) -> _Started | BaseException | None:
+        """Wait until a call may begin; return what has to wait then.
+
+        Nothing is received meanwhile, so that a client with many calls waits with all of them.
+        """
+        if isinstance(started, BaseException):
+            return started
+        work, waits_for, context = started
+        try:
+            while isinstance(waits_for, Turn):
+                await asyncio.wait([waits_for])
+                waits_for = context.run(next, work.__await__(), ENDED)
+        except BaseException:
+            work.close()
+            raise
+        return None if waits_for is ENDED else (work, waits_for, context)
 
     def _start(self, context: Context, frame: Frame) -> _Started | None:
         """Take a frame, and run the call that it asks for; return what has to wait.

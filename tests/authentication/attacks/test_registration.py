@@ -110,7 +110,7 @@ class Slow:
 
     def __init__(self, argon2):
         self._argon2 = argon2
-        self.hashes = 0
+        self.hashes = self.checks = 0
         self.check_needs_rehash = argon2.check_needs_rehash
 
     def hash(self, password):
@@ -120,6 +120,7 @@ class Slow:
 
     def verify(self, *args):
         time.sleep(HASH_SECONDS / 10)
+        self.checks += 1
         return self._argon2.verify(*args)
 
 
@@ -157,6 +158,37 @@ async def test_few_registrations_wait_and_the_next_get_retry_after(slow):
     assert refused[0].get("retry-after") == "2"
     assert "Too many passwords wait" in refused[0].json["message"]
     assert (await register(slow, 999)).status == 201  # the queue is empty again
+
+
+async def test_a_registration_does_not_wait_behind_those_of_another_client(slow):
+    crowd = [asyncio.create_task(register(slow, number)) for number in range(4 * MAX_WAITING)]
+    await asyncio.sleep(0.05)
+    before = slow.argon2.hashes
+    assert (await register(slow, 999, ("198.51.100.9", 1))).status == 201
+    assert slow.argon2.hashes - before < 8  # more than one thread, on a machine of many cores
+    assert not all(task.done() for task in crowd)
+    await asyncio.gather(*crowd)
+
+
+async def test_a_sign_in_does_not_wait_behind_those_of_another_client(slow):
+    crowd = [
+        asyncio.create_task(slow.ask("POST", "/authentication", login(), client=ADDRESS))
+        for _ in range(4 * MAX_WAITING)
+    ]
+    await asyncio.sleep(0.02)
+    checks = slow.argon2.checks
+    other = await slow.ask("POST", "/authentication", login(), client=("198.51.100.9", 1))
+    assert other.status == 201
+    assert slow.argon2.checks - checks < 16
+    assert not all(task.done() for task in crowd)
+    await asyncio.gather(*crowd)
+
+
+async def test_an_error_of_a_hash_is_raised_where_it_is_awaited():
+    passwords = quick_passwords()
+    with pytest.raises(AttributeError):
+        await passwords.hash(None)
+    assert await passwords.hash("right")
 
 
 @pytest.mark.parametrize("email", ["ada@example.com", "nobody@example.com"])

@@ -266,6 +266,8 @@ class TestValues:
         assert read_data(None) is None
         assert read_data("[1]") == [1]
         assert read_data("@data.json") == {"a": "ä"}
+        (tmp_path / "marked.json").write_text('{"a": 1}', encoding="utf-8-sig")
+        assert read_data("@marked.json") == {"a": 1}
         with pytest.raises(UsageError, match="cannot read the file 'bad'"):
             read_data("@bad")
 

@@ -149,6 +149,15 @@ class TestHooks:
         }
         assert "async def late(context: HookContext) -> None:" in after["hooks/late.py"]
 
+    def test_for_a_service_whose_file_has_a_byte_order_mark(self, generate, application):
+        generate("service", "rooms", "--path=api/rooms")
+        service = application / "services/rooms/service.py"
+        service.write_text(service.read_text(), encoding="utf-8-sig")
+        generate("hook", "late", "--service=rooms")
+        code = service.read_text()
+        assert code.startswith("\ufeff")
+        assert 'app.service("api/rooms").hooks(around=[late])' in code
+
     @pytest.mark.parametrize("code", ["def add_rooms(app):\n    pass\n", "def add_rooms(:", None])
     def test_a_service_that_the_user_has_rewritten(self, generate, application, code):
         generate("service", "rooms", "--path=api/rooms")

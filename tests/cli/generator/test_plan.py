@@ -72,6 +72,14 @@ def test_changes_build_on_each_other(plan):
     assert (plan.folder / "a").read_text() == "122"
 
 
+def test_a_byte_order_mark_is_kept_but_not_edited(plan):
+    (plan.folder / "a").write_text("1", encoding="utf-8-sig")
+    for _ in range(2):
+        plan.change("a", lambda text: f"0{text}", where="", code="")
+    apply(plan)
+    assert (plan.folder / "a").read_text() == "\ufeff001"
+
+
 def test_a_change_that_fails_becomes_a_todo(plan):
     (plan.folder / "a").write_text("1")
     plan.change("a", refuse, where="at the end", code="x = 1")

@@ -32,6 +32,11 @@ def test_it_is_found_from_a_subfolder(tmp_path):
     assert found.choices == Choices("mongodb", authentication=True, prefix="SHOP_")
 
 
+def test_a_byte_order_mark_is_not_part_of_the_file(tmp_path):
+    (tmp_path / "pyproject.toml").write_text(TABLE.strip(), encoding="utf-8-sig")
+    assert find_project(tmp_path).name == "shop"
+
+
 def test_defaults(tmp_path):
     found = find_project(write(tmp_path, "[tool.alula]"))
     assert found.name == tmp_path.name

@@ -38,6 +38,7 @@ BOTH = {
     "equals signs": ("a=b=c", {"a": "b=c"}),
     "names of JavaScript": ("__proto__=1&constructor=2", {"__proto__": "1", "constructor": "2"}),
     "broken escapes": ("a=%zz&b=100%", {"a": "%zz", "b": "100%"}),
+    "a byte order mark": ("\ufeffa=1&b=2", {"a": "1", "b": "2"}),
     "NUL": ("a=%00", {"a": "\x00"}),
 }
 

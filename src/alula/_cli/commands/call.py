@@ -298,6 +298,6 @@ def _services_to_complete(context: typer.Context) -> Mapping[str, ServiceHandle]
 
 def _parse_json(text: str, source: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text.removeprefix("\ufeff"))
     except ValueError as error:
         raise UsageError(f"{source} is not JSON: {error}") from None

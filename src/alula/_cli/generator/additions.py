@@ -341,7 +341,7 @@ def _add_secret_variable(plan: Plan, variable: str) -> None:
 def registered_path(file: Path) -> str | None:
     """Return the path at which the code of a service registers it, None if it cannot be found."""
     try:
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError):
         return None
     for node in ast.walk(tree):

@@ -16,6 +16,7 @@ from alula._cli.terminal import EXIT_FAILURE, UsageError, print_error, print_res
 __all__ = ["Plan", "Todo", "carry_out"]
 
 _PRIVATE_MODE: Final = 0o600
+_BYTE_ORDER_MARK: Final = "\ufeff"
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _TEMPLATE_SUFFIX: Final = ".jinja"
 _COLORS: Final = {
@@ -122,7 +123,9 @@ class Plan:
         """
         try:
             text = self._texts[path] if path in self._texts else self._read(path)
-            self._texts[path] = edit(text)
+            # An edit parses the code, and a byte order mark is not part of it.
+            mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
+            self._texts[path] = mark + edit(text.removeprefix(mark))
         except FileNotFoundError:
             if not optional:
                 self.todos.append(Todo(path, "the file does not exist", where, code))

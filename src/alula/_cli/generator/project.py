@@ -119,7 +119,7 @@ def find_project(start: Path) -> Project:
         if not path.is_file():
             continue
         try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
+            document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"cannot read {path}: {error}") from None
         table = document.get("tool", {}).get("alula")

@@ -65,8 +65,8 @@ def constants_of(path: Path) -> dict[str, Any]:
     """Return the constants of a module by name, without running it."""
     found: dict[str, Any] = {}
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, UnicodeDecodeError):
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError):
         return {}
     for node in tree.body:
         match node:
