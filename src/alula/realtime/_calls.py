@@ -16,7 +16,7 @@ from alula._channels import call_params
 from alula._connection import Connection, begin_call
 from alula._context import HookContext
 from alula._json_encoding import dumps_with_attachments
-from alula._public_error import public_error
+from alula._public_error import log_text, public_error
 from alula._routes import RouteTable
 from alula._service import ServiceHandle
 from alula._shares import Shares
@@ -29,6 +29,7 @@ from alula.errors import (
     NotFound,
     TooManyRequests,
 )
+from alula.logs._repeats import RepeatLimit
 from alula.realtime._engine import Scheduler, Session
 from alula.realtime._handshake import SocketOptions
 from alula.types import UNSET
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 _log: Final = logging.getLogger("alula.realtime")
+_repeats: Final = RepeatLimit()
 
 # Whether a method takes an id, and data, and where the query is in the event.
 _ARGUMENTS: Final = {
@@ -349,7 +351,11 @@ def log_error(error: Exception, what: str) -> None:
     if not isinstance(error, FrameworkError) or type(error) is GeneralError:
         _log.error("%s over socket.io failed", what, exc_info=error)
         return
-    level = logging.ERROR if error.code >= 500 else logging.INFO
+    name, is_of_server = type(error).__name__, error.code >= 500
     # Texts of clients must not add lines to a log, nor fill it.
-    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(error)[:1_000])
-    _log.log(level, "%s over socket.io: %s: %s", what, type(error).__name__, text)
+    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in log_text(error)[:1_000])
+    # An outage fails every call in the same way.
+    suffix = _repeats.suffix(f"{name}: {text}") if is_of_server else ""
+    if suffix is not None:
+        level = logging.ERROR if is_of_server else logging.INFO
+        _log.log(level, "%s over socket.io: %s: %s%s", what, name, text, suffix)

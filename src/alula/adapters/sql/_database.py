@@ -24,6 +24,7 @@ from alula.adapters.sql._statement import Row, Statement
 from alula.adapters.sql._statements._search import search_indexes
 from alula.adapters.sql._tables._ddl import create_statements
 from alula.adapters.sql._tables._tables import Table
+from alula.errors import Unavailable
 
 __all__ = ["Database", "Transaction"]
 
@@ -116,6 +117,8 @@ class Database:
         settings: PostgreSQL: settings of each connection, such as ``{"search_path": "shop"}``.
         sync: SQLite: "full" waits for the disk with each commit, so that not even a loss of power
             loses it. With "normal" a killed process loses nothing.
+        setting: Where the URL comes from, such as ``"CHAT_DATABASE_URL"``. If the database cannot
+            be reached at the start, the error names it.
 
     Raises:
         ValueError: The URL is not one of these, or an option is for another database.
@@ -146,11 +149,13 @@ class Database:
         read: str | Sequence[str] | None = None,
         settings: Mapping[str, str] | None = None,
         sync: Literal["normal", "full"] = "normal",
+        setting: str | None = None,
     ) -> None:
         address = url if isinstance(url, str) else "postgresql:///local"
         scheme = address.partition(":")[0].partition("+")[0]
         self.dialect: Dialect
         self._driver: Driver
+        self._setting = setting
         self._users = 0
         self._services: WeakSet[TableService] = WeakSet()
         if not isinstance(pool, int) or pool < 1:
@@ -392,9 +397,17 @@ class Database:
         """Connect, so that errors show early; calls connect by themselves.
 
         Raises:
-            Exception: An error of the driver.
+            Unavailable: The database cannot be reached. A note of the error says why, with the
+                host, the port and the setting.
+            Exception: Another error of the driver.
         """
-        await self._driver.open()
+        try:
+            with translated():
+                await self._driver.open()
+        except Unavailable as error:
+            if self._setting is not None:
+                error.add_note(f"the URL comes from {self._setting}")
+            raise
 
     async def close(self) -> None:
         """Close all connections of this event loop and end all threads.
