@@ -22,7 +22,7 @@ BINARY = {
     "format": "binary",
     "contentMediaType": "application/octet-stream",
 }
-FACTS = ["name", "type", "size", "sha256", "createdAt"]
+FACTS = ["name", "type", "size", "sha256", "createdAt", "contentKey"]
 
 
 class Album(BaseModel):
@@ -35,6 +35,7 @@ class Picture(BaseModel):
     type: str
     size: int
     sha256: str
+    contentKey: str
     stars: int
     album: Album | None = None
     owner: int
