@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from pymongo import AsyncMongoClient
 from tests.openapi.described import references
 
@@ -35,7 +35,7 @@ class Picture(BaseModel):
     type: str
     size: int
     sha256: str
-    contentKey: str
+    content_key: str = Field(alias="contentKey")
     stars: int
     album: Album | None = None
     owner: int
