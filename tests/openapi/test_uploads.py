@@ -12,7 +12,7 @@ from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService
 from alula.authentication import AuthenticationService, TokenCookie, authenticate
 from alula.express import express, rest
-from alula.files import LocalFileStore, UploadService, UrlSigner, file_content
+from alula.files import LocalFileStore, UploadService, UrlSigner, file_content, multipart
 from alula.openapi import describe, describe_events, typescript
 from alula.realtime import socketio
 from alula.schema import with_schema
@@ -87,6 +87,18 @@ class TestForms:
         assert record["createdAt"] == {"type": "string", "format": "date-time"}
         found = document["paths"]["/uploads"]["get"]["responses"]["200"]["content"]
         assert found["application/json"]["schema"] == several
+
+    @pytest.mark.parametrize(
+        ("of_all", "of_one", "expected"),
+        [([], [], None), ([{}], [], 10), ([{}], [{"max_files": 1}], 1), ([], [{}], 10)],
+    )
+    def test_it_says_how_many_files_a_form_may_have(self, make_service, of_all, of_one, expected):
+        app = express(App()).configure(rest())
+        for options in of_all:
+            app.use(multipart(**options))
+        app.use("uploads", *(multipart(**options) for options in of_one), make_service())
+        form = schema_of(describe(app), "uploads.create")
+        assert form["properties"]["file"].get("maxItems") == expected
 
     def test_the_adapter_of_the_records_counts(self, app, make_service):
         pages = {"default": 5, "max": 10}
