@@ -24,7 +24,7 @@ test: setup ## the checkers, and the tests of all packages with coverage
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/test $(outside)
 
 outside: ## the pages, the chat, the wheel and the official clients, as their users have them
-	@scripts/setup test docs
+	@scripts/setup test docs clients
 	@$(python) -m pytest -q -rfEs -n auto --dist worksteal $(outside)
 
 lowest: ## the fast tests with the lowest versions that pyproject.toml allows
@@ -91,4 +91,5 @@ dist: ## build what a release uploads into dist/
 	@$(python) -m build --no-isolation --outdir dist
 
 clean: ## remove all that these commands have made
-	rm -rf .venv site dist tests/interop/node_modules benchmarks/node_modules
+	rm -rf .venv site dist tests/interop/node_modules benchmarks/node_modules \
+		tests/interop/generated_clients/node_modules

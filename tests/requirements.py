@@ -17,10 +17,12 @@ from typing import NoReturn
 import pytest
 
 NODE_MODULES = Path(__file__).parent / "interop" / "node_modules"
+GENERATED_CLIENTS = Path(__file__).parent / "interop" / "generated_clients"
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 NO_NODE = "no Node (20.19 or newer): the tests with JavaScript clients are left out"
 NO_CHROMIUM = "no Chromium on the PATH: the tests in a browser are left out"
+NO_GENERATORS = "no generators of clients (scripts/setup clients): their tests are left out"
 NO_SCHEMATHESIS = "no schemathesis: the requests that it makes up are left out"
 NO_WRK = "no wrk on the PATH: the measurements under load are left out"
 NO_NGINX = "no nginx on the PATH (Debian has it in /usr/sbin): the tests behind it are left out"
@@ -52,6 +54,17 @@ def require_node_modules(*packages: str) -> Path:
     if missing or not folder.is_dir():
         absent(f"{folder} lacks {', '.join(missing) or 'everything'}: run `make setup`")
     return folder
+
+
+def require_client_generators() -> tuple[Path, Path]:
+    """Return the folders of the programs that generate clients, for TypeScript and for Python."""
+    require_node()
+    javascript = GENERATED_CLIENTS / "node_modules" / ".bin"
+    python = Path(sys.prefix) / "clients" / "bin"
+    commands = [javascript / "openapi-typescript", javascript / "tsc", python / "mypy"]
+    if not all(command.exists() for command in commands):
+        absent(NO_GENERATORS)
+    return javascript, python
 
 
 def require_chromium() -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from alula.errors import FrameworkError, GeneralError, error_for_status
 
-__all__ = ["public_error"]
+__all__ = ["log_text", "public_error"]
 
 
 def public_error(error: Exception, *, debug: bool) -> FrameworkError:
@@ -30,6 +30,15 @@ def public_error(error: Exception, *, debug: bool) -> FrameworkError:
         shown = GeneralError("The server failed; its log says why")
     shown.__cause__ = error
     return shown
+
+
+def log_text(error: Exception) -> str:
+    """Return what the log gets of an expected error: its message and its notes.
+
+    Adapters add notes about what clients must not know, such as the address of a database.
+    """
+    notes: list[str] = getattr(error, "__notes__", [])
+    return f"{error} ({'; '.join(notes)})" if notes else str(error)
 
 
 def _from_starlette(error: Any) -> FrameworkError:

@@ -69,6 +69,12 @@ def test_prints_the_description(run, target):
     assert document["info"]["title"] == "API"
 
 
+def test_the_description_names_the_url_of_the_application(run):
+    assert "servers" not in json.loads(run("openapi", "shop:app").stdout)
+    result = run("openapi", "shop:app", "--server", "https://example.com/shop")
+    assert json.loads(result.stdout)["servers"] == [{"url": "https://example.com/shop"}]
+
+
 def test_can_be_asked_twice_in_one_folder(run):
     before = len(sys.path)
     assert run("openapi", "shop:app").stdout == run("openapi", "shop:app").stdout

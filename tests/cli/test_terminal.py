@@ -56,6 +56,16 @@ class TestTracebacks:
             "ZeroDivisionError: division by zero",
         ]
 
+    def test_a_database_that_cannot_be_reached_is_one_line(self):
+        error = Unavailable("The database cannot be reached")
+        assert format_error(error).startswith("alula.errors.Unavailable")
+        error.add_note("PostgreSQL at db:5432: Connection refused")
+        error.add_note("the URL comes from CHAT_DATABASE_URL")
+        assert format_error(error) == (
+            "The database cannot be reached: PostgreSQL at db:5432: Connection refused;"
+            " the URL comes from CHAT_DATABASE_URL"
+        )
+
     def test_without_own_frames_all_are_shown(self, tmp_path):
         foreign = module(tmp_path, "site-packages/lib.py", "def fail():\n    1 / 0\n")
         assert "lib.py" in format_error(failure_of(foreign["fail"]), tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -69,8 +68,7 @@ def files_below(folder: Path) -> list[str]:
 async def names_in(store: FileStore) -> list[str]:
     """Return the names of all that is in a store, and of what is unfinished."""
     if isinstance(store, LocalFileStore):
-        names = files_below(store._folder)
-        return [re.sub("^content/../", "content/", name) for name in names]
+        return files_below(store._folder)
     assert isinstance(store, S3FileStore)
     objects = [item async for item in store._listed("list_objects_v2", "")]
     uploads = []

@@ -309,7 +309,7 @@ async def test_what_is_not_there(app, path):
 
 async def test_bytes_that_are_missing(app, tmp_path):
     record = await upload(app)
-    (tmp_path / "content" / record["sha256"][:2] / record["sha256"]).unlink()
+    (tmp_path / "content" / record["contentKey"]).unlink()
     answer = await call(app, "GET", "/uploads/0/content")
     assert (answer.status, answer.json["message"]) == (404, "The content of this file is missing")
 

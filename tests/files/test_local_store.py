@@ -8,7 +8,6 @@ import os
 import resource
 import threading
 import time
-from hashlib import sha256
 from io import FileIO
 from pathlib import Path
 
@@ -17,9 +16,10 @@ from tests.files.forms import files_below, pieces_of
 from tests.waiting import settle
 
 from alula.errors import Unavailable
-from alula.files import LocalFileStore, StagedFile
+from alula.files import LocalFileStore
 
-HELLO = sha256(b"hello").hexdigest()
+KEY = "content/" + "a" * 32
+OTHER = "content/" + "b" * 32
 
 
 @pytest.fixture
@@ -31,12 +31,8 @@ async def read(store, *args):
     return b"".join([piece async for piece in store.read(*args)])
 
 
-async def keep(store, content=b"hello"):
-    """Stage, commit and discard; return the staged file."""
-    file = await store.stage(pieces_of(content))
-    await store.commit(file)
-    await store.discard(file)
-    return file
+async def keep(store, content=b"hello", key=KEY):
+    await store.write(key, pieces_of(content))
 
 
 async def test_only_its_owner_reads_it_in_the_folder(store, tmp_path):
@@ -47,9 +43,9 @@ async def test_only_its_owner_reads_it_in_the_folder(store, tmp_path):
 
 async def test_large_files_pass_in_blocks(store):
     content = os.urandom(700_000)
-    file = await store.stage(pieces_of(*(content[at : at + 999] for at in range(0, 700_000, 999))))
-    await store.commit(file)
-    pieces = [piece async for piece in store.read(file.sha256)]
+    pieces = (content[at : at + 999] for at in range(0, 700_000, 999))
+    await store.write(KEY, pieces_of(*pieces))
+    pieces = [piece async for piece in store.read(KEY)]
     assert b"".join(pieces) == content
     assert [len(piece) for piece in pieces] == [262_144, 262_144, 175_712]
 
@@ -61,17 +57,17 @@ def open_files():
 async def test_a_reader_that_stops_early_closes_the_file(store):
     await keep(store)
     before = open_files()
-    pieces = store.read(HELLO)
+    pieces = store.read(KEY)
     await anext(pieces)
     await pieces.aclose()
     assert open_files() <= before
 
 
 async def test_who_reads_a_file_gets_all_of_it_though_it_is_removed(store):
-    file = await keep(store, bytes(600_000))
-    pieces = store.read(file.sha256)
+    await keep(store, bytes(600_000))
+    pieces = store.read(KEY)
     size = len(await anext(pieces))
-    await store.discard(await store.withdraw(file.sha256))
+    await store.delete(KEY)
     assert size + sum([len(piece) async for piece in pieces]) == 600_000
 
 
@@ -86,7 +82,7 @@ async def test_an_upload_that_is_cancelled_leaves_nothing(store, tmp_path, monke
             return real(self, data)
 
     monkeypatch.setattr("alula.files._local_store.FileIO", SlowFile)
-    task = asyncio.create_task(store.stage(pieces_of(b"x" * 300_000)))
+    task = asyncio.create_task(store.write(KEY, pieces_of(b"x" * 300_000)))
     await asyncio.to_thread(entered.wait, 60)
     task.cancel()
     await settle()
@@ -100,7 +96,7 @@ async def test_an_upload_that_is_cancelled_leaves_nothing(store, tmp_path, monke
 
 
 async def test_it_may_be_cancelled_before_its_thread_starts(store, tmp_path):
-    task = asyncio.create_task(store.stage(pieces_of(b"x")))
+    task = asyncio.create_task(store.write(KEY, pieces_of(b"x")))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -119,7 +115,7 @@ async def test_an_error_after_the_cancellation_is_not_reported_twice(store, monk
     monkeypatch.setattr(os, "fsync", fail)
     reported = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
-    task = asyncio.create_task(store.stage(pieces_of(b"x")))
+    task = asyncio.create_task(store.write(KEY, pieces_of(b"x")))
     await asyncio.to_thread(entered.wait, 60)
     task.cancel()
     await settle()
@@ -142,35 +138,32 @@ async def test_a_full_disk(store, tmp_path, monkeypatch, number, error):
 
     monkeypatch.setattr("alula.files._local_store.FileIO", FullFile)
     with pytest.raises(error):
-        await store.stage(pieces_of(b"x"))
+        await store.write(KEY, pieces_of(b"x"))
     assert files_below(tmp_path) == []
 
 
-async def test_a_disk_that_has_no_space_for_a_name(store, tmp_path, monkeypatch):
-    def link(*_):
+async def test_a_disk_that_has_no_space_for_a_name(store, monkeypatch):
+    def mkdir(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    staged = await store.stage(pieces_of(b"hello"))
-    monkeypatch.setattr("os.link", link)
+    monkeypatch.setattr(Path, "mkdir", mkdir)
     with pytest.raises(Unavailable, match="There is no space"):
-        await store.commit(staged)
+        await keep(store)
 
 
 async def test_no_file_descriptors_are_left(store, tmp_path):
     await keep(store)
-    staged = await store.stage(pieces_of(b"world"))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = os.open(os.devnull, os.O_RDONLY)
     os.close(free)  # no descriptor below this one is free
     resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
     try:
-        for call in (store.stage(pieces_of(b"x")), store.commit(staged), read(store, HELLO)):
+        for call in (keep(store, b"x", OTHER), read(store, KEY)):
             with pytest.raises(Unavailable, match="too many open files; try again later"):
                 await call
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    await store.commit(staged)
-    assert await read(store, HELLO) == b"hello"
+    assert await read(store, KEY) == b"hello"
 
 
 async def test_a_disk_that_takes_less_at_a_time(store, monkeypatch):
@@ -180,63 +173,80 @@ async def test_a_disk_that_takes_less_at_a_time(store, monkeypatch):
 
     monkeypatch.setattr("alula.files._local_store.FileIO", ShortFile)
     await keep(store)
-    assert await read(store, HELLO) == b"hello"
+    assert await read(store, KEY) == b"hello"
 
 
 async def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "files").write_text("not a folder")
-    with pytest.raises(NotADirectoryError):
-        await LocalFileStore(tmp_path / "files").stage(pieces_of(b"x"))
+    with pytest.raises((NotADirectoryError, FileExistsError)):
+        await LocalFileStore(tmp_path / "files").write(KEY, pieces_of(b"x"))
 
 
-async def test_leftovers(store, tmp_path):
-    assert await store.leftovers(0) == []
-    whole = await store.stage(pieces_of(b"hello"))
-    broken = f"upload.{'0' * 32}"
-    for name in (broken, ".gitkeep", "notes.txt"):
-        (tmp_path / "files" / "staged" / name).write_bytes(b"he")
-    assert await store.leftovers(60) == []
-    old = time.time() - 100
-    for path in (tmp_path / "files" / "staged").iterdir():
-        os.utime(path, (old, old))
-    files = {file.sha256: file for file in await store.leftovers(60)}
-    assert files == {HELLO: whole, None: StagedFile(broken, None, 2)}
-
-
-async def test_a_withdrawn_file_is_not_a_leftover_at_once(store, tmp_path):
+async def test_keys_of_other_files(store, tmp_path):
     await keep(store)
-    os.utime(tmp_path / "files" / "content" / HELLO[:2] / HELLO, (0, 0))
-    await store.withdraw(HELLO)
-    assert await store.leftovers(60) == []
+    for name in (".gitkeep", "notes.txt", "a" * 32 + ".png"):
+        (tmp_path / "files" / "content" / name).write_bytes(b"he")
+    assert list(await store.keys("content", -60)) == [KEY]
 
 
-async def test_a_leftover_may_vanish_meanwhile(store, tmp_path, monkeypatch):
-    await store.stage(pieces_of(b"hello"))
-    (tmp_path / "files" / "staged" / f"upload.{'1' * 32}").symlink_to(tmp_path / "nowhere")
-    assert len(await store.leftovers(0)) == 1
+async def test_the_age_of_a_key(store, tmp_path):
+    await keep(store)
+    await keep(store, key=OTHER)
+    old = time.time() - 100
+    os.utime(tmp_path / "files" / OTHER, (old, old))
+    assert list(await store.keys("content", 60)) == [OTHER]
 
 
-async def test_each_upload_flushes_the_folders_of_its_content(store, tmp_path, monkeypatch):
-    """The first one may not have done so yet when the second one is acknowledged."""
-    flushed = []
+async def test_a_file_may_be_deleted_while_keys_are_listed(store, tmp_path):
+    await keep(store)
+    (tmp_path / "files" / OTHER).symlink_to(tmp_path / "nowhere")
+    assert list(await store.keys("content", 0)) == [KEY]
+
+
+@pytest.fixture
+def flushed(monkeypatch):
+    """The paths of what is flushed to the disk, in order."""
+    paths = []
     real = os.fsync
 
     def fsync(descriptor):
-        flushed.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        paths.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    content = tmp_path / "files" / "content"
-    for _ in range(2):
-        flushed.clear()
-        await keep(store)
-        assert flushed[1:] == [str(content / HELLO[:2]), str(content), str(tmp_path / "files")]
+    return paths
+
+
+async def test_an_upload_flushes_the_file_and_its_name(store, tmp_path, flushed):
+    await keep(store)
+    flushed.clear()
+    await keep(store, key=OTHER)
+    folder = tmp_path / "files"
+    assert flushed == [str(folder / OTHER), str(folder / "content")]
+
+
+async def test_each_process_flushes_the_folders_once(store, tmp_path, flushed):
+    """Another one may have made them, and not have flushed them yet."""
+    await keep(store)
+    flushed.clear()
+    other = LocalFileStore(tmp_path / "files")
+    await keep(other, key=OTHER)
+    folder = tmp_path / "files"
+    assert flushed[:2] == [str(folder), str(tmp_path)]
+    assert len(flushed) == 4
+
+
+async def test_what_need_not_survive_a_loss_of_power_flushes_nothing(store, flushed):
+    await keep(store)
+    flushed.clear()
+    await store.write(OTHER, pieces_of(b""), flush=False)
+    assert flushed == []
 
 
 async def test_where_folders_cannot_be_flushed(store, monkeypatch):
     monkeypatch.delattr(os, "O_DIRECTORY")
     await keep(store)
-    assert await read(store, HELLO) == b"hello"
+    assert await read(store, KEY) == b"hello"
 
 
 def test_its_repr_names_the_folder(store, tmp_path):

@@ -235,8 +235,67 @@ def test_the_name_of_a_file(name):
     check_file_name(name)
 
 
-@pytest.mark.parametrize("name", ["../../a", "a\\\\b", "a/b", "\u202ea"])
-async def test_a_path_as_a_name_is_refused(name):
+@pytest.mark.parametrize(
+    ("sent", "name"),
+    [
+        ("dir/a.txt", "a.txt"),
+        ("../../etc/passwd", "passwd"),
+        ("/a.txt", "a.txt"),
+        ("C:\\\\fakepath\\\\a.txt", "a.txt"),
+        ("a\\\\b", "b"),
+    ],
+)
+async def test_of_a_path_the_last_part_is_the_name(sent, name):
+    answer = await post_form(echo(), file_part(b"x", sent))
+    assert (answer.status, answer.json[0][1]) == (200, name)
+
+
+EXTENDED = {
+    "alone": ("filename*=UTF-8''%e2%82%ac%20rates.txt", "€ rates.txt"),
+    "behind": ("filename=\"=?utf-8?B?4oKs?=\"; filename*=utf-8''%E2%82%AC.txt", "€.txt"),
+    "in front": ("FILENAME*=utf-8''%E2%82%AC.txt; filename=\"a.txt\"", "€.txt"),
+    "language": ("filename*=utf-8'de'Gr%C3%B6%C3%9Fe.txt", "Größe.txt"),
+    "latin-1": ("filename*=iso-8859-1''na%EFve.txt", "naïve.txt"),
+    "apostrophe": ("filename*=UTF-8''it's.txt", "it's.txt"),
+    "path": ("filename*=UTF-8''..%2F..%2Fpasswd", "passwd"),
+    "in quotes": ("filename=\"a; filename*=utf-8''b.txt\"", "a; filename*=utf-8''b.txt"),
+    "behind quotes": ('filename="a\\"b"; filename*=utf-8\'\'c.txt', "c.txt"),
+}
+
+
+@pytest.mark.parametrize("kind", EXTENDED)
+async def test_an_extended_file_name(kind):
+    parameters, name = EXTENDED[kind]
+    sent = part(b"x", f'Content-Disposition: form-data; name="file"; {parameters}')
+    answer = await post_form(echo(), sent)
+    assert (answer.status, answer.json[0][:2]) == (200, ["file", name])
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "filename*=a.txt",
+        "filename*=",
+        "filename*=utf-8''%FF.txt",
+        "filename*=utf-8''%zz.txt",
+        "filename*=shift-jis''a.txt",
+        "filename*=utf-8''a.txt; filename*=utf-8''b.txt",
+    ],
+)
+async def test_an_extended_file_name_that_is_not_valid(parameters):
+    sent = part(b"x", f'Content-Disposition: form-data; name="file"; {parameters}')
+    answer = await post_form(echo(), sent)
+    assert (answer.status, "filename* that is not valid" in answer.json["message"]) == (400, True)
+
+
+@pytest.mark.parametrize("content_type", ["image/png", "application/pdf", "text/plain"])
+async def test_an_empty_file_may_be_of_any_type(content_type):
+    answer = await post_form(echo(), file_part(b"", "a", content_type))
+    assert (answer.status, answer.json) == (200, [["file", "a", content_type, 0]])
+
+
+@pytest.mark.parametrize("name", ["..", "a/..", "a/", "a\\\\", "a/\u202ea", " / "])
+async def test_what_is_no_name_is_refused(name):
     answer = await post_form(echo(), file_part(b"x", name))
     assert (answer.status, "is not the name of a file" in answer.json["message"]) == (400, True)
 

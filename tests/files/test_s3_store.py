@@ -21,11 +21,11 @@ from tests.files.s3_server import KEY_ID, SECRET, s3_store
 from alula import App
 from alula.adapters.memory import MemoryService
 from alula.errors import NotFound, NotImplementedMethod, PayloadTooLarge, Unavailable
-from alula.files import S3FileStore, StagedFile, UploadService
+from alula.files import S3FileStore, UploadService
 
 MEGABYTE = 1024 * 1024
-HELLO = sha256(b"hello").hexdigest()
-TOKEN = "0" * 32
+KEY = "content/" + "a" * 32
+OTHER = "content/" + "b" * 32
 HALF = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\nconnection: close\r\n\r\nhello"
 
 
@@ -71,37 +71,14 @@ async def read(store, *args):
 async def test_large_files_are_sent_in_parts(s3, size):
     content = os.urandom(MEGABYTE) * 17
     content = content[:size]
-    file = await s3.stage(pieces_of(content[:5], content[5:]))  # one piece longer than a part
-    assert (file.sha256, file.size) == (sha256(content).hexdigest(), size)
-    head = await s3._call("head_object", Key=s3._staged_key("upload", file.key[-32:]))
+    await s3.write(KEY, pieces_of(content[:5], content[5:]))  # one piece longer than a part
+    head = await s3._call("head_object", Key=f"uploads/{KEY}")
     parts = -(-size // (8 * MEGABYTE))
     is_small = size < 8 * MEGABYTE
     assert head["ETag"].strip('"').partition("-")[2] == ("" if is_small else str(parts))
-    await s3.commit(file)
-    assert await read(s3, file.sha256) == content
-    assert await read(s3, file.sha256, size - 3) == content[-3:]
-    await s3.discard(file)
-    assert await names_in(s3) == [f"content/{file.sha256}"]
-
-
-async def test_very_large_files_are_copied_in_parts(s3, monkeypatch):
-    monkeypatch.setattr("alula.files._s3_store._COPY_BYTES", 6 * MEGABYTE)
-    content = os.urandom(13 * MEGABYTE)
-    file = await s3.stage(pieces_of(content))
-    await s3.commit(file)
-    await s3.discard(file)
-    head = await s3._call("head_object", Key=s3._content_key(file.sha256))
-    assert head["ETag"].endswith('-3"')
-    withdrawn = await s3.withdraw(file.sha256)
-    await s3.commit(withdrawn)
-    assert await read(s3, file.sha256) == content
-
-
-async def test_a_copy_that_fails_leaves_nothing(s3, monkeypatch):
-    monkeypatch.setattr("alula.files._s3_store._COPY_BYTES", 3)
-    with pytest.raises(Unavailable, match="took too long"):
-        await s3.commit(StagedFile(f"{HELLO}.{TOKEN}", HELLO, 5))
-    assert await names_in(s3) == []
+    assert await read(s3, KEY) == content
+    assert await read(s3, KEY, size - 3) == content[-3:]
+    assert await names_in(s3) == [KEY]
 
 
 async def test_a_large_upload_that_fails_leaves_nothing(s3):
@@ -111,7 +88,7 @@ async def test_a_large_upload_that_fails_leaves_nothing(s3):
         raise RuntimeError("gone")
 
     with pytest.raises(RuntimeError, match="gone"):
-        await s3.stage(breaks_off())
+        await s3.write(KEY, breaks_off())
     assert await names_in(s3) == []
 
 
@@ -121,81 +98,40 @@ async def test_an_upload_that_a_sweep_has_aborted():
     answers = started.encode(), error_of_s3(404, "NoSuchUpload")
     async with answering(*answers) as (store, requests):
         with pytest.raises(Unavailable, match="took too long; send it again"):
-            await store.stage(pieces_of(bytes(9 * MEGABYTE)))
+            await store.write(KEY, pieces_of(bytes(9 * MEGABYTE)))
     methods = [request.partition(" ")[0] for request in requests]
-    assert methods == ["POST", "PUT", "DELETE", "DELETE"]
+    assert methods == ["POST", "PUT", "DELETE"]
 
 
 async def test_a_server_that_lists_no_uploads():
-    empty = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
-    listed = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(empty)
     unknown = error_of_s3(501, "NotImplemented")
-    async with answering(unknown, listed + empty) as (store, requests):
-        assert list(await store.leftovers(0)) == []
-        assert ["uploads" in request.split()[1] for request in requests] == [True, True]
+    deleted = b"HTTP/1.1 204 OK\r\nconnection: close\r\n\r\n"
+    async with answering(deleted, unknown) as (store, requests):
+        await store.delete(KEY)
+        assert [request.split()[0] for request in requests] == ["DELETE", "GET"]
     async with answering(unknown) as (store, _):
         with pytest.raises(NotImplementedMethod, match="The store of files has no PutObject"):
-            await store.stage(pieces_of(b"hello"))
+            await store.write(KEY, pieces_of(b"hello"))
 
 
 async def test_a_file_that_is_too_large(s3, monkeypatch):
     monkeypatch.setattr("alula.files._s3_store._MAX_BYTES", 10 * MEGABYTE)
     with pytest.raises(PayloadTooLarge, match="10485760 bytes"):
-        await s3.stage(pieces_of(bytes(11 * MEGABYTE)))
+        await s3.write(KEY, pieces_of(bytes(11 * MEGABYTE)))
     assert await names_in(s3) == []
 
 
-async def test_what_says_the_content_may_fail(s3, monkeypatch):
-    real = s3._call
-
-    async def fail(operation, **arguments):
-        if HELLO in arguments["Key"] and operation == "put_object":
-            raise Unavailable("away")
-        return await real(operation, **arguments)
-
-    monkeypatch.setattr(s3, "_call", fail)
-    with pytest.raises(Unavailable, match="away"):
-        await s3.stage(pieces_of(b"hello"))
-    assert await names_in(s3) == []
-
-
-async def test_a_withdrawal_that_is_killed_loses_nothing(s3, monkeypatch):
-    file = await s3.stage(pieces_of(b"hello"))
-    await s3.commit(file)
-    await s3.discard(file)
-    real = s3._call
-
-    async def fail(operation, **arguments):
-        if operation == "put_object":
-            raise Unavailable("away")
-        return await real(operation, **arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(s3, "_call", fail)
-        with pytest.raises(Unavailable):
-            await s3.withdraw(HELLO)
-    assert await read(s3, HELLO) == b"hello"
-    (copied,) = await s3.leftovers(-60)
-    assert (copied.sha256, copied.size) == (None, 5)
-    await s3.discard(copied)
-    assert await names_in(s3) == [f"content/{HELLO}"]
-
-
-async def test_leftovers_end_unfinished_uploads(s3):
-    ours = [f"staged/upload.{TOKEN}", f"content/{HELLO}"]
-    theirs = ["other", f"staged/{HELLO}.{TOKEN}", f"content/{HELLO}.png"]
-    for key in (*ours, *theirs):
+async def test_a_deletion_ends_unfinished_uploads_of_its_key(s3):
+    others = [OTHER, f"{KEY}.png"]
+    for key in (KEY, KEY, *others):
         await s3._call("create_multipart_upload", Key=f"uploads/{key}")
-    await s3._call("create_multipart_upload", Key=f"content/{HELLO}")  # outside of the prefix
-    # The server of these tests dates all of them 2010-11-10.
-    assert await s3.leftovers(30 * 365 * 24 * 3600) == []
-    assert len(await names_in(s3)) == 6
-    assert await s3.leftovers(24 * 3600) == []
-    assert await names_in(s3) == sorted([*theirs, f"content/{HELLO}"])
+    await s3._call("create_multipart_upload", Key=KEY)  # outside of the prefix
+    await s3.delete(KEY)
+    assert await names_in(s3) == sorted([*others, KEY])
 
 
 async def test_an_unfinished_upload_may_end_meanwhile(s3, monkeypatch):
-    started = await s3._call("create_multipart_upload", Key=f"uploads/staged/upload.{TOKEN}")
+    started = await s3._call("create_multipart_upload", Key=f"uploads/{KEY}")
     real = s3._listed
 
     async def listed(operation, prefix):
@@ -204,33 +140,25 @@ async def test_an_unfinished_upload_may_end_meanwhile(s3, monkeypatch):
             yield item
 
     monkeypatch.setattr(s3, "_listed", listed)
-    assert await s3.leftovers(60) == []
+    await s3.delete(KEY)
 
 
-async def test_leftovers_of_which_a_part_is_gone(s3):
-    for name in (f"upload.{'1' * 32}", f"{HELLO}.{'2' * 32}", "notes.txt", f"upload.{TOKEN}.png"):
-        await s3._call("put_object", Key=f"uploads/staged/{name}", Body=b"he")
-    files = sorted(await s3.leftovers(-60), key=lambda file: file.key)
-    assert files == [
-        StagedFile(f"{HELLO}.{'2' * 32}", None, 0),
-        StagedFile(f"upload.{'1' * 32}", None, 2),
-    ]
-    for file in files:
-        await s3.discard(file)
-    assert await names_in(s3) == ["staged/notes.txt", f"staged/upload.{TOKEN}.png"]
+async def test_keys_of_other_objects(s3):
+    for name in (KEY, "content/notes.txt", f"{KEY}.png", f"mark/{'1' * 32}"):
+        await s3._call("put_object", Key=f"uploads/{name}", Body=b"he")
+    assert list(await s3.keys("content", -60)) == [KEY]
 
 
 @pytest.mark.slow
-async def test_more_leftovers_than_the_server_lists_at_once(s3):
+async def test_more_keys_than_the_server_lists_at_once(s3):
     limit = asyncio.Semaphore(20)
 
     async def put(number):
         async with limit:
-            key = f"uploads/staged/upload.{number:032x}"
-            await s3._call("put_object", Key=key, Body=b"")
+            await s3._call("put_object", Key=f"uploads/mark/{number:032x}", Body=b"")
 
     await asyncio.gather(*(put(number) for number in range(1001)))
-    assert len(list(await s3.leftovers(-60))) == 1001
+    assert len(list(await s3.keys("mark", -60))) == 1001
 
 
 async def test_the_lifecycle_rule_of_the_page(s3):
@@ -249,12 +177,13 @@ async def test_a_service_of_uploads(s3, tmp_path):
     for _ in range(2):
         answer = await post_form(app, file_part(PNG, "a.png", "image/png"))
         assert (answer.status, answer.json["sha256"]) == (201, sha256(PNG).hexdigest())
-    names = [f"content/{sha256(PNG).hexdigest()}"]
+    records = await app.service("uploads").find()
+    names = sorted(f"content/{record['contentKey']}" for record in records)
     assert await names_in(s3) == names
     answer = await call(app, "GET", "/uploads/1/content", headers={"range": "bytes=1-3"})
     assert (answer.status, answer.body) == (206, b"PNG")
     await app.service("uploads").remove(1)
-    assert await names_in(s3) == names
+    assert await names_in(s3) == [f"content/{records[1]['contentKey']}"]
     await app.service("uploads").remove(2)
     assert await names_in(s3) == []
     await app.teardown()
@@ -275,9 +204,9 @@ SECRETS = f"<AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId><StringToSign>{SECRET}</Str
 async def test_what_the_server_refuses_is_an_error_without_credentials():
     async with answering(error_of_s3(403, "SignatureDoesNotMatch", SECRETS)) as (store, _):
         with pytest.raises(RuntimeError, match=r"refuses HeadObject in the bucket 'photos' \(403"):
-            await store.size(HELLO)
+            await store.size(KEY)
         with pytest.raises(RuntimeError, match=r"PutObject.*\(SignatureDoesNotMatch\)") as caught:
-            await store.stage(pieces_of(b"hello"))
+            await store.write(KEY, pieces_of(b"hello"))
     text = "".join(traceback.format_exception(caught.value))
     assert KEY_ID not in text
     assert SECRET not in text
@@ -291,64 +220,64 @@ async def test_a_server_that_fails(status, code, monkeypatch):
     monkeypatch.setattr("alula.files._s3_store._ATTEMPTS", 1)  # without pauses between them
     async with answering(error_of_s3(status, code)) as (store, requests):
         with pytest.raises(Unavailable, match="cannot take the request now"):
-            await read(store, HELLO)
+            await read(store, KEY)
         assert len(requests) == 1
 
 
 async def test_a_server_that_fails_once():
     whole = HALF.replace(b"10", b"5")
     async with answering(error_of_s3(503, "SlowDown"), whole) as (store, requests):
-        assert await read(store, HELLO) == b"hello"
+        assert await read(store, KEY) == b"hello"
         assert len(requests) == 2
 
 
-@pytest.mark.parametrize("method", ["size", "withdraw", "leftovers"])
+@pytest.mark.parametrize("method", ["size", "delete", "keys"])
 async def test_a_server_that_does_not_respond(method):
     async with answering(None, timeout=0.2) as (store, _):
         with pytest.raises(Unavailable, match="cannot be reached") as caught:
-            await getattr(store, method)(60 if method == "leftovers" else HELLO)
+            await getattr(store, method)(*(["mark", 60] if method == "keys" else [KEY]))
     assert caught.value.code == 503
 
 
 async def test_an_upload_to_a_server_that_does_not_respond():
     async with answering(None, timeout=0.2) as (store, _):
         with pytest.raises(Unavailable, match="cannot be reached"):
-            await store.stage(pieces_of(bytes(9 * MEGABYTE)))
+            await store.write(KEY, pieces_of(bytes(9 * MEGABYTE)))
 
 
 async def test_a_server_that_is_not_there(monkeypatch):
     monkeypatch.setattr("alula.files._s3_store._ATTEMPTS", 1)
     store = s3_store("photos", free_ports())
     with pytest.raises(Unavailable, match="cannot be reached"):
-        await store.size(HELLO)
+        await store.size(KEY)
     await store.close()
 
 
 async def test_a_server_that_goes_away_in_mid_download():
     async with answering(HALF) as (store, _):
-        pieces = store.read(HELLO)
+        pieces = store.read(KEY)
         assert await anext(pieces) == b"hello"
         with pytest.raises(Unavailable, match="cannot be reached"):
             await anext(pieces)
 
 
 async def test_a_server_that_says_what_was_deleted_before():
-    async with answering(error_of_s3(404, "NoSuchKey")) as (store, requests):
-        await store.discard(StagedFile(f"{HELLO}.{TOKEN}", HELLO, 5))
+    unknown = error_of_s3(501, "NotImplemented")
+    async with answering(error_of_s3(404, "NoSuchKey"), unknown) as (store, requests):
+        await store.delete(KEY)
         assert len(requests) == 2
 
 
 async def test_downloads_take_connections_until_their_end(s3, s3_port, bucket):
-    file = await s3.stage(pieces_of(bytes(7 * MEGABYTE)))
-    await s3.commit(file)
+    await s3.write(KEY, pieces_of(bytes(7 * MEGABYTE)))
     # Seconds in which a busy machine may stand still, and the last request has to be responded to.
     store = s3_store(bucket, s3_port, max_connections=1, timeout=4)
-    pieces = store.read(file.sha256)
+    pieces = store.read(KEY)
     await anext(pieces)
     with pytest.raises(Unavailable, match="cannot be reached"):
-        await store.size(file.sha256)
+        await store.size(KEY)
     await pieces.aclose()
-    assert await store.size(file.sha256) == 7 * MEGABYTE
+    assert await store.size(KEY) == 7 * MEGABYTE
     await store.close()
 
 
@@ -371,8 +300,8 @@ async def test_credentials_of_the_environment(monkeypatch):
     none = {"access_key_id": None, "secret_access_key": None}
     async with answering(error_of_s3(404, "NoSuchKey"), **none) as (store, requests):
         with pytest.raises(NotFound):
-            await store.size(HELLO)
-    assert f"HEAD /photos/uploads/content/{HELLO}" in requests[0]
+            await store.size(KEY)
+    assert f"HEAD /photos/uploads/{KEY}" in requests[0]
     assert "Credential=OTHER/" in requests[0]
 
 
@@ -394,7 +323,7 @@ async def test_a_temporary_key():
     options = {"session_token": "temporary"}
     async with answering(error_of_s3(404, "NoSuchKey"), **options) as (store, requests):
         with pytest.raises(NotFound):
-            await store.size(HELLO)
+            await store.size(KEY)
     assert "x-amz-security-token: temporary" in requests[0].lower()
 
 

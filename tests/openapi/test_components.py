@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from alula.adapters.mongodb import ObjectIdSchema
-from alula.openapi._components import OBJECT_ID, Components, without_required
+from alula.openapi._components import OBJECT_ID, Components, without_defaults, without_required
 from alula.schema import DATE_SCHEMA
 
 DATE = {"type": "string", "format": "date-time"}
@@ -88,3 +88,47 @@ def test_a_schema_is_put_in_with_its_definitions():
         "my_notes.User": {"properties": {"boss": user}},
         "my_notes.a_b_c": OBJECT_ID,
     }
+
+
+def test_components_have_no_titles():
+    """Generators of clients would give the record and the data of a service one name."""
+    components = Components()
+    inner = {"title": "Inner", "properties": {"title": {"type": "string", "title": "Title"}}}
+    components.add(
+        "notes", {"title": "Note", "properties": {}, "$defs": {"Inner": inner, "Any": True}}
+    )
+    assert components.schemas == {
+        "notes": {"properties": {}},
+        "notes.Inner": {"properties": {"title": {"type": "string", "title": "Title"}}},
+        "notes.Any": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("all_of_them", "likes"),
+    [(True, {"type": "integer"}), (False, {"type": "integer", "default": 0})],
+)
+def test_defaults_that_mislead(all_of_them, likes):
+    text = {"type": "string"}
+    schema = {
+        "properties": {
+            "text": {**text, "default": None},
+            "likes": {"type": "integer", "default": 0},
+            "place": {"properties": {"city": {**text, "default": None}}},
+            "any": True,
+        },
+        "required": [],
+    }
+    assert without_defaults(schema, all_of_them=all_of_them) == {
+        "properties": {
+            "text": text,
+            "likes": likes,
+            "place": {"properties": {"city": {**text, "default": None}}},
+            "any": True,
+        },
+        "required": [],
+    }
+
+
+def test_a_schema_without_properties_has_no_defaults():
+    assert without_defaults({"$ref": "#"}, all_of_them=True) == {"$ref": "#"}

@@ -183,18 +183,18 @@ def names_of(operation):
 
 def test_queries(document):
     find = names_of(of(document, "/people", "get"))
-    assert {"$limit", "$select", "$sort[age]", "age[$gt]", "place.city", "name"} <= find
-    assert names_of(of(document, "/people/{id}", "get")) == {"$select"}
-    assert names_of(of(document, "/people", "post")) == {"$select"}
+    assert {"$limit", "$select[]", "$sort[age]", "age[$gt]", "place.city", "name"} <= find
+    assert names_of(of(document, "/people/{id}", "get")) == {"$select[]"}
+    assert names_of(of(document, "/people", "post")) == {"$select[]"}
     assert "done" in names_of(of(document, "/teams/{team}/tasks", "patch"))
     assert names_of(of(document, "/plain", "get")) == {
         "$limit",
         "$skip",
-        "$select",
+        "$select[]",
         "$sort",
         "query",
     }
-    assert names_of(of(document, "/plain/{id}", "get")) == {"$select"}
+    assert names_of(of(document, "/plain/{id}", "get")) == {"$select[]"}
     assert names_of(of(document, "/calc/{id}", "get")) == {"query"}
 
 

@@ -25,8 +25,10 @@ def by_name(schema=SCHEMA, **options):
 
 def test_every_question_is_a_parameter():
     found = by_name()
-    assert {"$limit", "$skip", "$select", "$text", "$sort[name]", "$sort[place.city]"} <= set(found)
-    assert {"name", "name[$gt]", "name[$in]", "name[$regex]", "place.city", "tags"} <= set(found)
+    assert {"$limit", "$skip", "$select[]", "$text", "$sort[name]", "$sort[place.city]"} <= set(
+        found
+    )
+    assert {"name", "name[$gt]", "name[$in][]", "name[$regex]", "place.city", "tags"} <= set(found)
     assert not {"$or", "$and", "$sort", "place"} & set(found)
     assert all(each["in"] == "query" for each in found.values())
     assert found["age[$gt]"]["schema"]["anyOf"][0] == {"type": "integer"}
@@ -40,8 +42,8 @@ def test_values_have_their_types():
     assert found["either"]["schema"] == {"anyOf": [{"type": "integer"}, {"type": "string"}]}
     assert found["$limit"]["schema"] == {"type": "integer", "minimum": 0}
     assert "How many" in found["$limit"]["description"]
-    assert found["name[$in]"]["explode"] is True
-    assert found["name[$in]"]["schema"]["minItems"] == 1  # a URL has no empty list
+    assert found["name[$in][]"]["explode"] is True
+    assert found["name[$in][]"]["schema"]["minItems"] == 1  # a URL has no empty list
 
 
 def test_types_may_be_lists():
@@ -52,7 +54,7 @@ def test_types_may_be_lists():
     }
     found = by_name(query_syntax(properties))
     assert found["age"]["schema"] == {"type": ["integer", "null"]}
-    assert {"age[$gt]", "age[$in]", "tags", "tags[$in]", "place.zip"} <= set(found)
+    assert {"age[$gt]", "age[$in][]", "tags", "tags[$in][]", "place.zip"} <= set(found)
     assert "place" not in found
 
 
@@ -63,7 +65,7 @@ def test_the_value_comes_before_its_operators():
 
 def test_objects_fit_no_url():
     found = by_name()
-    assert {"tags[$gt]", "tags[$in]"} <= set(found)
+    assert {"tags[$gt]", "tags[$in][]"} <= set(found)
     assert not [name for name in found if name.startswith("place[")]
 
 
@@ -76,7 +78,7 @@ def test_the_fields_to_sort_by_may_be_listed_as_names():
 
 
 def test_only_what_is_wanted():
-    assert list(by_name(only=("$select",))) == ["$select"]
+    assert list(by_name(only=("$select",))) == ["$select[]"]
 
 
 def test_references_are_followed_and_never_in_circles():
@@ -110,10 +112,10 @@ def test_of_an_open_query_the_adapter_decides():
     assert names_of(open_parameters(paging=True, find=True)) == [
         "$limit",
         "$skip",
-        "$select",
+        "$select[]",
         "$sort",
         "query",
     ]
-    assert names_of(open_parameters(paging=True, find=False)) == ["$select"]
+    assert names_of(open_parameters(paging=True, find=False)) == ["$select[]"]
     assert names_of(open_parameters(paging=False, find=True)) == ["query"]
     assert names_of(open_parameters(paging=False, find=False)) == ["query"]

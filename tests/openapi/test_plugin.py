@@ -23,7 +23,8 @@ async def test_answers_the_description_of_now():
     assert answer.status == 200
     about = {"title": "Everything", "version": "2.1", "description": "All kinds."}
     events = {"description": "The events, in AsyncAPI", "url": "asyncapi.json"}
-    assert answer.json == {**describe(app, **about), "externalDocs": events}
+    assert answer.json == {**describe(app, **about, server="."), "externalDocs": events}
+    assert answer.json["servers"] == [{"url": "."}]
     app.use("late", MemoryService())
     assert "/late" in (await call(app, "GET", "/openapi.json")).json["paths"]
 
@@ -166,3 +167,18 @@ class TestTypeScript:
         app = express(App(debug=True))
         app.configure(openapi(docs=None))
         assert (await call(app, "GET", "/docs/client.ts")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "."),
+        ({"path": "/api/v1.json"}, ".."),
+        ({"path": "/a/b/c.json"}, "../.."),
+        ({"server": "https://example.com/shop"}, "https://example.com/shop"),
+    ],
+)
+async def test_it_names_the_address_of_the_application(options, expected):
+    app = express(App()).configure(openapi(**options))
+    described = (await call(app, "GET", options.get("path", "/openapi.json"))).json
+    assert described["servers"] == [{"url": expected}]

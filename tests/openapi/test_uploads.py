@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from pymongo import AsyncMongoClient
 from tests.openapi.described import references
 
@@ -12,7 +12,7 @@ from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService
 from alula.authentication import AuthenticationService, TokenCookie, authenticate
 from alula.express import express, rest
-from alula.files import LocalFileStore, UploadService, UrlSigner, file_content
+from alula.files import LocalFileStore, UploadService, UrlSigner, file_content, multipart
 from alula.openapi import describe, describe_events, typescript
 from alula.realtime import socketio
 from alula.schema import with_schema
@@ -22,7 +22,7 @@ BINARY = {
     "format": "binary",
     "contentMediaType": "application/octet-stream",
 }
-FACTS = ["name", "type", "size", "sha256", "createdAt"]
+FACTS = ["name", "type", "size", "sha256", "createdAt", "contentKey"]
 
 
 class Album(BaseModel):
@@ -35,6 +35,7 @@ class Picture(BaseModel):
     type: str
     size: int
     sha256: str
+    content_key: str = Field(alias="contentKey")
     stars: int
     album: Album | None = None
     owner: int
@@ -86,6 +87,18 @@ class TestForms:
         assert record["createdAt"] == {"type": "string", "format": "date-time"}
         found = document["paths"]["/uploads"]["get"]["responses"]["200"]["content"]
         assert found["application/json"]["schema"] == several
+
+    @pytest.mark.parametrize(
+        ("of_all", "of_one", "expected"),
+        [([], [], None), ([{}], [], 10), ([{}], [{"max_files": 1}], 1), ([], [{}], 10)],
+    )
+    def test_it_says_how_many_files_a_form_may_have(self, make_service, of_all, of_one, expected):
+        app = express(App()).configure(rest())
+        for options in of_all:
+            app.use(multipart(**options))
+        app.use("uploads", *(multipart(**options) for options in of_one), make_service())
+        form = schema_of(describe(app), "uploads.create")
+        assert form["properties"]["file"].get("maxItems") == expected
 
     def test_the_adapter_of_the_records_counts(self, app, make_service):
         pages = {"default": 5, "max": 10}

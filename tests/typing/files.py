@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -14,7 +14,6 @@ from alula.files import (
     FileStore,
     LocalFileStore,
     Part,
-    StagedFile,
     Upload,
     UploadService,
     UrlSigner,
@@ -58,17 +57,16 @@ async def pieces() -> AsyncIterator[bytes]:
 
 
 async def use_store() -> None:
-    staged = await store.stage(pieces())
-    assert_type(staged, StagedFile)
-    assert_type(staged.size, int)
-    await store.commit(staged)
-    assert_type(await store.size("sha256"), int)
-    async for piece in store.read("sha256", 0, 5):
+    await store.write("key", pieces(), flush=False)
+    assert_type(await store.size("key"), int)
+    assert_type(await store.keys("content", 60), Iterable[str])
+    await store.delete("key")
+    async for piece in store.read("key", 0, 5):
         assert_type(piece, bytes)
     record = await service.get(1, Params())
     assert_type(record["name"], Any)
-    await store.stage(b"Hello")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    await store.commit("sha256")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await store.write("key", b"Hello")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await store.write("key", pieces(), 5)  # type: ignore[misc]  # pyright: ignore[reportCallIssue]
     await service.get(1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 

@@ -17,8 +17,9 @@ from typing import Final, TextIO
 
 import typer
 
+from alula._public_error import log_text
 from alula._user_code import is_user_code, keep_user_frames
-from alula.errors import FrameworkError
+from alula.errors import FrameworkError, Unavailable
 from alula.types import is_mapping
 
 __all__ = [
@@ -69,7 +70,7 @@ def reporting_errors() -> Generator[None]:
         raise typer.Exit(error.exit_code) from None
     # An error such as NotFound is a result of the call, not a defect: its message is enough.
     except FrameworkError as error:
-        print_error(f"{error.name} ({error.code}): {error}")
+        print_error(f"{error.name} ({error.code}): {log_text(error)}")
         for details in filter(None, (error.data, error.errors)):
             # Errors of the client have the data {"reason": ...}, and the reason in their message.
             only_reason = is_mapping(details) and [*details] == ["reason"]
@@ -146,12 +147,16 @@ def supports_color(stream: TextIO | None) -> bool:
 def format_error(error: BaseException, folder: Path | None = None) -> str:
     """Return the traceback of an error, reduced to the frames of the user's own code.
 
-    A traceback without any such frame is returned whole.
+    A traceback without any such frame is returned whole. A database that cannot be reached is one
+    line: no code is wrong then.
 
     Args:
         error: The error.
         folder: The folder of the user's code, None for the current folder.
     """
+    notes: list[str] = getattr(error, "__notes__", [])
+    if isinstance(error, Unavailable) and notes:
+        return f"{error.message}: {'; '.join(notes)}"
     summary = traceback.TracebackException.from_exception(error)
     user_folder = (folder or Path.cwd()).resolve()
     keep_user_frames(

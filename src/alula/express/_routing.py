@@ -9,7 +9,7 @@ import enum
 import functools
 import inspect
 import re
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Self
 from urllib.parse import quote, unquote
 
@@ -104,6 +104,11 @@ class Router:
     def all(self, path: str, *handlers: Handler) -> Self:
         """Register a route for every HTTP method (errors as in `get`)."""
         return self._route(None, path, handlers)
+
+    @property
+    def middleware_functions(self) -> list[Callable[..., Any]]:
+        """The functions of all that is registered, in the order in which they run."""
+        return [step.function for step in self._steps.registered]
 
     def prepend_middleware(self, *middleware: Any) -> Self:
         """Run middleware before all that is registered, in the given order.

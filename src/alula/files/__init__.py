@@ -19,7 +19,7 @@ from alula.files._local_store import LocalFileStore
 from alula.files._multipart import multipart
 from alula.files._s3_store import S3FileStore
 from alula.files._signed_urls import UrlSigner
-from alula.files._store import FileStore, StagedFile
+from alula.files._store import FileStore
 from alula.files._upload_service import UploadService
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "LocalFileStore",
     "Part",
     "S3FileStore",
-    "StagedFile",
     "Upload",
     "UploadService",
     "UrlSigner",

@@ -158,7 +158,8 @@ async def _send(
 ) -> None:
     """Respond with the bytes of a record, a part of them, or a 304."""
     sha256, content_type = record["sha256"], record["type"]
-    size = await service.store.size(sha256)
+    key = service.store_key(record)
+    size = await service.store.size(key)
     etag = f'"{sha256}"'
     # RFC 9110, 13.1.2: this comes before ranges, and weak tags count.
     tags = [tag.strip().removeprefix("W/") for tag in (req.get("if-none-match") or "").split(",")]
@@ -183,7 +184,7 @@ async def _send(
     if req.method == "HEAD":
         res.end()
     else:
-        res.send(service.store.read(sha256, start, stop))
+        res.send(service.store.read(key, start, stop))
 
 
 def byte_range(req: Request, etag: str, size: int) -> tuple[int, int] | None:

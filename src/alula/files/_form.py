@@ -9,7 +9,9 @@ import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Self
+from urllib.parse import unquote_to_bytes
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -50,6 +52,14 @@ _MAX_IDLE_BYTES: Final = 64 * 1024
 # `invoice<mark>fdp.exe` reads as `invoiceexe.pdf`.
 _NOT_IN_NAMES: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f/\\\\\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_SEPARATORS: Final = re.compile(r"[/\\]")
+
+# RFC 8187. Whatever is in quotes, such as a name of a file, is no parameter.
+_QUOTED: Final = re.compile(r'"(?:\\.|[^"\\])*"')
+_EXTENDED_NAME: Final = re.compile(r";\s*filename\*\s*=\s*([^;\s]*)", re.IGNORECASE)
+_EXTENDED_VALUE: Final = re.compile(
+    r"(utf-8|iso-8859-1)'[^']*'((?:%[0-9a-f]{2}|[^%])*)", re.IGNORECASE
 )
 _PLAIN_ENCODINGS: Final = frozenset({"7bit", "8bit", "binary"})
 
@@ -223,7 +233,7 @@ class Upload:
         return headers
 
     def _noting(self, event: str) -> Callable[[], None]:
-        return lambda: self._events.append((event, b""))
+        return partial(self._events.append, (event, b""))
 
     def _noting_bytes(self, event: str) -> Callable[[bytes, int, int], None]:
         return lambda data, start, end: self._events.append((event, data[start:end]))
@@ -239,8 +249,8 @@ class Part:
 
     Attributes:
         name: Its name in the form.
-        file_name: The name of the file, which is not a path: it has no separators, no control
-            characters, and at most 255 bytes in UTF-8. None for a field.
+        file_name: The name of the file, which is not a path: of ``dir/a.txt`` it is ``a.txt``. It
+            has no control characters, and at most 255 bytes in UTF-8. None for a field.
         type: The content type of a file, in lower case, without parameters. The first bytes of the
             file do not contradict it.
         size: How many bytes have been read so far.
@@ -265,6 +275,7 @@ class Part:
             )
         except UnicodeDecodeError:
             raise BadRequest("A name in the form is not valid UTF-8") from None
+        file_name = _last_segment(_extended_file_name(disposition) or file_name)
         if kind != b"form-data" or name is None:
             raise BadRequest("A part of the form has no name in its header Content-Disposition")
         encoding = headers.get("content-transfer-encoding", "binary").lower()
@@ -311,7 +322,8 @@ class Part:
                 if not (more := await self._next_piece()):
                     break
                 piece += more
-            if self.is_file and mismatch(self.type, piece[:SIGNATURE_BYTES]):
+            # An empty file shows no type. It cannot be anything else than it says, either.
+            if self.is_file and piece and mismatch(self.type, piece[:SIGNATURE_BYTES]):
                 raise UnsupportedMediaType(
                     f"{self} is sent as {self.type}, but its content is of another type"
                 )
@@ -354,6 +366,37 @@ def _parse_options(name: str, value: str) -> tuple[bytes, dict[bytes, bytes]]:
     if len(value) > _MAX_OPTIONS_BYTES:
         raise BadRequest(f"The header {name} of a form has over {_MAX_OPTIONS_BYTES} bytes")
     return parse_options_header(value)
+
+
+def _extended_file_name(disposition: str) -> str | None:
+    """Return the file name of a parameter ``filename*`` (RFC 8187), None without one.
+
+    RFC 7578 does not want it in forms, but clients send it, such as those of .NET. It counts more
+    than ``filename``, which these clients fill with a replacement.
+
+    Raises:
+        BadRequest: It is not valid.
+    """
+    values = _EXTENDED_NAME.findall(_QUOTED.sub('""', disposition))
+    if not values:
+        return None
+    match = _EXTENDED_VALUE.fullmatch(values[0])
+    try:
+        if match is None or len(values) > 1:
+            raise ValueError
+        return unquote_to_bytes(match[2]).decode(match[1])
+    except ValueError:
+        raise BadRequest(
+            "A part of the form has a parameter filename* that is not valid; send it as in"
+            " filename*=UTF-8''na%C3%AFve.txt"
+        ) from None
+
+
+def _last_segment(file_name: str | None) -> str | None:
+    """Return a file name without the folders in front; clients may send a whole path."""
+    if file_name is None:
+        return None
+    return _SEPARATORS.split(file_name)[-1] or file_name
 
 
 def check_file_name(name: object) -> None:

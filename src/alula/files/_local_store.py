@@ -1,8 +1,7 @@
 """Files in a folder of this machine.
 
-``staged/`` has what is being uploaded, ``content/`` what is readable, by its SHA-256. Both are in
-one file system: a hard link makes a file readable at once and whole. No name that a client sends
-becomes part of a path.
+Each key is the path of a file below it. A file is complete when its write has returned; until then,
+no record refers to its key. No name that a client sends becomes part of a path.
 """
 
 from __future__ import annotations
@@ -11,19 +10,17 @@ import asyncio
 import errno
 import os
 import re
-import secrets
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from hashlib import sha256 as new_sha256
 from io import FileIO
 from pathlib import Path
 from typing import Final, TypeVar
 
 from alula.errors import NotFound, Unavailable
-from alula.files._store import FileStore, StagedFile
+from alula.files._store import FileStore
 
 __all__ = ["LocalFileStore"]
 
@@ -35,8 +32,7 @@ _BLOCK_BYTES: Final = 256 * 1024
 
 _THREADS: Final = 8
 
-_SHA256: Final = re.compile("[0-9a-f]{64}")
-_KEY: Final = re.compile(r"([0-9a-f]{64}|upload)\.[0-9a-f]{32}")
+_KEY: Final = re.compile("[a-z]+/[0-9a-f]{32}")
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
@@ -44,21 +40,17 @@ _NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 class LocalFileStore(FileStore):
     """A `FileStore` in a folder, for one machine or several that share a file system.
 
-    What is written is on the disk before it is readable. The file system needs hard links, as
-    all common ones of servers have them.
-
     Examples:
         >>> import asyncio, tempfile
         >>> async def main():
         ...     async def pieces():
         ...         yield b"Hello, "
         ...         yield b"world"
+        ...     key = "content/" + "0" * 32
         ...     with tempfile.TemporaryDirectory() as folder:
         ...         store = LocalFileStore(folder)
-        ...         file = await store.stage(pieces())
-        ...         await store.commit(file)
-        ...         await store.discard(file)
-        ...         return b"".join([piece async for piece in store.read(file.sha256, start=7)])
+        ...         await store.write(key, pieces())
+        ...         return b"".join([piece async for piece in store.read(key, start=7)])
         >>> asyncio.run(main())
         b'world'
 
@@ -69,111 +61,36 @@ class LocalFileStore(FileStore):
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = Path(folder).resolve()
-        self._staged = self._folder / "staged"
-        self._content = self._folder / "content"
         # Threads of its own: a slow disk must not keep look-ups of names waiting.
         self._threads = ThreadPoolExecutor(_THREADS, "alula-files")
+        # The folders that this process has made or found, and flushed to the disk.
+        self._flushed: set[Path] = set()
 
     def __repr__(self) -> str:
         return f"LocalFileStore({str(self._folder)!r})"
 
-    async def stage(self, pieces: AsyncIterable[bytes]) -> StagedFile:
-        """Write a new file, in pieces, and flush it to the disk (see `FileStore.stage`).
+    async def write(self, key: str, pieces: AsyncIterable[bytes], *, flush: bool = True) -> None:
+        """Write a file in pieces (see `FileStore.write`).
 
         Raises:
             Unavailable: The disk or a quota is full, or too many files are open.
         """
-        writer = _Writer(self._staged)
+        writer = _Writer(self._path(key), self._make_folder)
         block = bytearray()
         try:
-            await self._in_thread(writer.open)
             async for piece in pieces:
                 block += piece
                 if len(block) >= _BLOCK_BYTES:
                     full, block = block, bytearray()
                     await self._in_thread(partial(writer.write, full))
-            return await self._in_thread(partial(writer.finish, block))
+            await self._in_thread(partial(writer.finish, block, flush=flush))
         except BaseException:
             await self._in_thread(writer.abort)
             raise
 
-    async def commit(self, file: StagedFile) -> None:
-        """Link a staged file to its SHA-256 (see `FileStore.commit`).
-
-        Raises:
-            Unavailable: The staged file is gone, and there is no other one of its content; the disk
-                or a quota is full, or too many files are open.
-        """
-
-        def link() -> None:
-            path = self._path(file.sha256 or "")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                with suppress(FileExistsError):
-                    os.link(self._staged / file.key, path)
-            except FileNotFoundError:
-                if not path.exists():
-                    raise Unavailable("The upload took too long; send it again") from None
-            # Also if the file was there: another upload of it may not have come this far.
-            if hasattr(os, "O_DIRECTORY"):  # where names are flushed by themselves
-                for folder in path.parents[:3]:  # which may all be new
-                    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-                    try:
-                        os.fsync(descriptor)
-                    finally:
-                        os.close(descriptor)
-
-        await self._in_thread(link)
-
-    async def withdraw(self, sha256: str) -> StagedFile | None:
-        """Move a file back to the staged ones (see `FileStore.withdraw`)."""
-
-        def move() -> StagedFile | None:
-            path, key = self._path(sha256), f"{sha256}.{secrets.token_hex(16)}"
-            self._staged.mkdir(parents=True, exist_ok=True)
-            try:
-                os.utime(path)  # else a sweep could take it for a leftover at once
-                size = path.stat().st_size
-                path.rename(self._staged / key)
-            except FileNotFoundError:
-                return None
-            return StagedFile(key, sha256, size)
-
-        return await self._in_thread(move)
-
-    async def discard(self, file: StagedFile) -> None:
-        """Delete a staged file (see `FileStore.discard`)."""
-        await self._in_thread(partial((self._staged / file.key).unlink, missing_ok=True))
-
-    async def leftovers(self, min_age: float) -> Iterable[StagedFile]:
-        """Return old staged files, by when they were last written (see `FileStore.leftovers`)."""
-
-        def search() -> list[StagedFile]:
-            self._staged.mkdir(parents=True, exist_ok=True)
-            latest = time.time() - min_age
-            found: list[StagedFile] = []
-            for entry in self._staged.iterdir():
-                with suppress(FileNotFoundError):  # its upload has just ended
-                    status = entry.stat()
-                    if (match := _KEY.fullmatch(entry.name)) and status.st_mtime <= latest:
-                        sha256 = None if match[1] == "upload" else match[1]
-                        found.append(StagedFile(entry.name, sha256, status.st_size))
-            return found
-
-        return await self._in_thread(search)
-
-    async def size(self, sha256: str) -> int:
-        """Return the size of a file (see `FileStore.size`)."""
-        try:
-            return (await self._in_thread(self._path(sha256).stat)).st_size
-        except FileNotFoundError:
-            raise _missing() from None
-
-    async def read(
-        self, sha256: str, start: int = 0, stop: int | None = None
-    ) -> AsyncIterator[bytes]:
+    async def read(self, key: str, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
         """Read a file in pieces of 256 kB (see `FileStore.read`)."""
-        path = self._path(sha256)
+        path = self._path(key)
         opened: list[FileIO] = []
 
         def read_block(size: int) -> bytes:
@@ -196,6 +113,33 @@ class LocalFileStore(FileStore):
         finally:
             for file in opened:
                 file.close()
+
+    async def size(self, key: str) -> int:
+        """Return the size of a file (see `FileStore.size`)."""
+        try:
+            return (await self._in_thread(self._path(key).stat)).st_size
+        except FileNotFoundError:
+            raise _missing() from None
+
+    async def delete(self, key: str) -> None:
+        """Delete a file (see `FileStore.delete`)."""
+        await self._in_thread(partial(self._path(key).unlink, missing_ok=True))
+
+    async def keys(self, word: str, min_age: float) -> Iterable[str]:
+        """Return keys by the time at which their files were last written (see `FileStore.keys`)."""
+
+        def search() -> list[str]:
+            latest = time.time() - min_age
+            found: list[str] = []
+            with suppress(FileNotFoundError), os.scandir(self._folder / word) as entries:
+                for entry in entries:
+                    key = f"{word}/{entry.name}"
+                    with suppress(FileNotFoundError):  # it has just been deleted
+                        if _KEY.fullmatch(key) and entry.stat().st_mtime <= latest:
+                            found.append(key)
+            return found
+
+        return await self._in_thread(search)
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         """Run a function in a thread. A cancellation waits for its end: it never runs on alone.
@@ -220,30 +164,30 @@ class LocalFileStore(FileStore):
                 raise Unavailable("The server has too many open files; try again later") from error
             raise
 
-    def _path(self, sha256: str) -> Path:
-        # Records may come from elsewhere; what is not a hash must never become a path.
-        if not _SHA256.fullmatch(sha256):
+    def _path(self, key: str) -> Path:
+        # Records may come from elsewhere; what is not a key must never become a path.
+        if not _KEY.fullmatch(key):
             raise _missing()
-        return self._content / sha256[:2] / sha256
+        return self._folder / key
+
+    def _make_folder(self, folder: Path) -> None:
+        """Make a folder below that of the store; both are on the disk then."""
+        if folder in self._flushed:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        # Another process may have made them, without having flushed them yet.
+        _flush_folder(self._folder)
+        _flush_folder(self._folder.parent)
+        self._flushed.add(folder)
 
 
 class _Writer:
-    """Writes a staged file, in threads that run one after the other."""
+    """Writes a file, in threads that run one after the other."""
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / f"upload.{secrets.token_hex(16)}"
+    def __init__(self, path: Path, make_folder: Callable[[Path], None]) -> None:
+        self._path = path
+        self._make_folder = make_folder
         self._file: FileIO | None = None
-        self._hash = new_sha256()
-        self._size = 0
-
-    def open(self) -> None:
-        """Create the file.
-
-        Raises:
-            OSError: It cannot be created.
-        """
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = FileIO(self._path, "x", opener=partial(os.open, mode=0o600))
 
     def write(self, block: bytearray) -> None:
         """Append bytes.
@@ -251,33 +195,41 @@ class _Writer:
         Raises:
             OSError: There is no space, or the disk fails.
         """
-        assert self._file is not None  # noqa: S101  # for type checkers; `open` was called
+        if self._file is None:
+            self._make_folder(self._path.parent)
+            self._file = FileIO(self._path, "w", opener=partial(os.open, mode=0o600))
         rest = memoryview(block)
         while rest:
             rest = rest[self._file.write(rest) :]
-        self._hash.update(block)
-        self._size += len(block)
 
-    def finish(self, block: bytearray) -> StagedFile:
-        """Append the last bytes, flush the file to the disk, and give it a name by its content.
+    def finish(self, block: bytearray, *, flush: bool) -> None:
+        """Append the last bytes, and flush the file and its name to the disk if that is wanted.
 
         Raises:
             OSError: There is no space, or the disk fails.
         """
         self.write(block)
-        assert self._file is not None  # noqa: S101  # as above
-        os.fsync(self._file.fileno())
+        assert self._file is not None  # noqa: S101  # for type checkers; `write` has opened it
+        if flush:
+            os.fsync(self._file.fileno())
+            _flush_folder(self._path.parent)
         self._file.close()
-        sha256 = self._hash.hexdigest()
-        path = self._path.with_name(f"{sha256}.{self._path.suffix[1:]}")
-        self._path = self._path.rename(path)
-        return StagedFile(path.name, sha256, self._size)
 
     def abort(self) -> None:
         """Delete the file."""
         if self._file is not None:
             self._file.close()
             self._path.unlink(missing_ok=True)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Flush the names in a folder to the disk."""
+    if hasattr(os, "O_DIRECTORY"):  # elsewhere, the system does this by itself
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _missing() -> NotFound:

@@ -102,6 +102,8 @@ def multipart(
             req.body = {"upload": Upload(req, limits)}
         return next()
 
+    # Descriptions of the API say so.
+    middleware.max_files = max_files  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]  # ty: ignore[unresolved-attribute]  # a mark, as `ignores_body` sets one
     return middleware
 
 

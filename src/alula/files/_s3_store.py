@@ -1,21 +1,13 @@
 """Files in a bucket of S3, or of a server that speaks its protocol.
 
-The SHA-256 of an upload is known at its end, and S3 cannot rename. So there are three kinds of
-objects:
-
-- ``staged/upload.TOKEN`` has the bytes of a staged file;
-- ``staged/SHA256.TOKEN`` is empty, and says what these bytes are;
-- ``content/SHA256`` is a copy of them, which the server makes itself.
-
-Every object appears at once and whole. No name that a client sends becomes part of a key.
+Each key is the key of an object, behind the prefix of the store. An object appears at once and
+whole. No name that a client sends becomes part of a key.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-import secrets
-from collections import defaultdict
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -26,12 +18,11 @@ from collections.abc import (
 )
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing, suppress
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256 as new_sha256
 from io import SEEK_END, BytesIO
 from typing import Any, Final
 
 from alula.errors import NotFound, NotImplementedMethod, PayloadTooLarge, Unavailable
-from alula.files._store import FileStore, StagedFile
+from alula.files._store import FileStore
 
 __all__ = ["S3FileStore"]
 
@@ -39,21 +30,17 @@ __all__ = ["S3FileStore"]
 # all but the last to be equal.
 _PART_BYTES: Final = 8 * 1024 * 1024
 _MAX_BYTES: Final = 10_000 * _PART_BYTES  # as many parts as S3 takes
-# What a server copies in some seconds; S3 itself takes up to 5 GiB at a time.
-_COPY_BYTES: Final = 256 * 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
 
 _CONNECT_SECONDS: Final = 10
 _ATTEMPTS: Final = 3
 
-_SHA256: Final = re.compile("[0-9a-f]{64}")
-_STAGED: Final = re.compile(r"staged/([0-9a-f]{64}|upload)\.([0-9a-f]{32})")
-_MULTIPART: Final = re.compile(r"staged/upload\.[0-9a-f]{32}|content/[0-9a-f]{64}")
+_KEY: Final = re.compile("[a-z]+/[0-9a-f]{32}")
 _ABSENT: Final = frozenset({"404", "NoSuchKey"})
 _OUT_OF_RANGE: Final = 416
 _FAILED: Final = frozenset({429, *range(500, 600)})
 
-_AddPart = Callable[..., Awaitable[None]]
+_AddPart = Callable[[BytesIO], Awaitable[None]]
 
 
 class S3FileStore(FileStore):
@@ -138,137 +125,44 @@ class S3FileStore(FileStore):
             opened, self._opened, self._client = self._opened, AsyncExitStack(), None
             await opened.aclose()
 
-    async def stage(self, pieces: AsyncIterable[bytes]) -> StagedFile:
-        """Send a new object, in parts if it is large (see `FileStore.stage`).
+    async def write(
+        self,
+        key: str,
+        pieces: AsyncIterable[bytes],
+        *,
+        flush: bool = True,  # noqa: ARG002  # a server flushes all that it acknowledges
+    ) -> None:
+        """Send an object, in parts if it is large (see `FileStore.write`).
 
         Raises:
             PayloadTooLarge: The file has more than 78 GiB.
             Unavailable: The server cannot be reached, or has no space.
         """
-        token = secrets.token_hex(16)
-        key = self._staged_key("upload", token)
-        digest, size = new_sha256(), 0
+        name, size = self._name(key), 0
+        async with AsyncExitStack() as stack:
+            add_part: _AddPart | None = None
+            async for block in await stack.enter_async_context(aclosing(_blocks(pieces))):
+                block_bytes = block.seek(0, SEEK_END)
+                block.seek(0)
+                size += block_bytes
+                if size > _MAX_BYTES:
+                    raise PayloadTooLarge(f"A file has {_MAX_BYTES} bytes at most")
+                if add_part is None and block_bytes < _PART_BYTES:  # it is the only one
+                    await self._call("put_object", Key=name, Body=block)
+                elif block_bytes:
+                    if add_part is None:
+                        add_part = await stack.enter_async_context(self._multipart(name))
+                    await add_part(block)
 
-        async def blocks() -> AsyncGenerator[BytesIO, None]:
-            """Yield the same buffer, full each time but the last; this one may be empty."""
-            block = BytesIO()
-            async for piece in pieces:
-                rest = memoryview(piece)
-                while rest:
-                    taken = block.write(rest[: _PART_BYTES - block.tell()])
-                    digest.update(rest[:taken])
-                    rest = rest[taken:]
-                    if block.tell() == _PART_BYTES:
-                        yield block
-                        block.seek(0)
-                        block.truncate()
-            yield block
-
-        try:
-            async with AsyncExitStack() as stack:
-                add_part: _AddPart | None = None
-                async for block in await stack.enter_async_context(aclosing(blocks())):
-                    block_bytes = block.seek(0, SEEK_END)
-                    block.seek(0)
-                    size += block_bytes
-                    if size > _MAX_BYTES:
-                        raise PayloadTooLarge(f"A file has {_MAX_BYTES} bytes at most")
-                    if add_part is None and block_bytes < _PART_BYTES:  # it is the only one
-                        await self._call("put_object", Key=key, Body=block)
-                    elif block_bytes:
-                        if add_part is None:
-                            add_part = await stack.enter_async_context(self._multipart(key))
-                        await add_part("upload_part", Body=block)
-            sha256 = digest.hexdigest()
-            await self._call("put_object", Key=self._staged_key(sha256, token), Body=b"")
-        except BaseException:
-            with suppress(Exception):  # the first error says more, and `leftovers` finds the rest
-                await self.discard(StagedFile(f"{digest.hexdigest()}.{token}", None, 0))
-            raise
-        return StagedFile(f"{sha256}.{token}", sha256, size)
-
-    async def commit(self, file: StagedFile) -> None:
-        """Have the server copy a staged object to its SHA-256 (see `FileStore.commit`).
-
-        Raises:
-            Unavailable: The staged file is gone, and there is no other one of its content.
-        """
-        key = self._content_key(file.sha256 or "")
-        with suppress(NotFound):
-            await self._call("head_object", Key=key)
-            return
-        try:
-            await self._copy(self._staged_key("upload", _token_of(file)), key, file.size)
-        except NotFound:
-            raise _too_late() from None
-
-    async def withdraw(self, sha256: str) -> StagedFile | None:
-        """Copy an object back to the staged ones, and delete it (see `FileStore.withdraw`)."""
-        key, token = self._content_key(sha256), secrets.token_hex(16)
-        try:
-            size = await self.size(sha256)
-            await self._copy(key, self._staged_key("upload", token), size)
-        except NotFound:
-            return None
-        await self._call("put_object", Key=self._staged_key(sha256, token), Body=b"")
-        await self._call("delete_object", Key=key)
-        return StagedFile(f"{sha256}.{token}", sha256, size)
-
-    async def discard(self, file: StagedFile) -> None:
-        """Delete a staged object, and what says its content (see `FileStore.discard`)."""
-        token = _token_of(file)
-        # Bytes that nothing describes are removed by the next sweep.
-        for key in (f"{self._prefix}staged/{file.key}", self._staged_key("upload", token)):
-            with suppress(NotFound):  # S3 itself says nothing then
-                await self._call("delete_object", Key=key)
-
-    async def leftovers(self, min_age: float) -> Iterable[StagedFile]:
-        """Return old staged objects; abort old multipart uploads (see `FileStore.leftovers`).
-
-        Raises:
-            RuntimeError: The bucket does not exist, or the server refuses the credentials.
-        """
-        latest = datetime.now(UTC) - timedelta(seconds=min_age)
-        # Not every server lists them; a rule of the bucket ends them, too.
-        with suppress(NotImplementedMethod):
-            async for upload in self._listed("list_multipart_uploads", self._prefix):
-                target = {name: upload[name] for name in ("Key", "UploadId")}
-                is_ours = _MULTIPART.fullmatch(target["Key"].removeprefix(self._prefix)) is not None
-                if is_ours and upload["Initiated"] <= latest:
-                    with suppress(Unavailable):  # another process has done it, or the next does
-                        await self._call("abort_multipart_upload", **target)
-        objects: defaultdict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
-        async for item in self._listed("list_objects_v2", f"{self._prefix}staged/"):
-            if match := _STAGED.fullmatch(item["Key"].removeprefix(self._prefix)):
-                objects[match[2]][match[1]] = item
-        files: list[StagedFile] = []
-        for token, named in objects.items():
-            # S3 dates what came in parts back to the begin of its upload.
-            if max(item["LastModified"] for item in named.values()) <= latest:
-                content = named.pop("upload", None)
-                name = next(iter(named), "upload")
-                sha256 = name if content and name != "upload" else None
-                files.append(
-                    StagedFile(f"{name}.{token}", sha256, content["Size"] if content else 0)
-                )
-        return files
-
-    async def size(self, sha256: str) -> int:
-        """Return the size of an object (see `FileStore.size`)."""
-        head = await self._call("head_object", Key=self._content_key(sha256))
-        return int(head["ContentLength"])
-
-    async def read(
-        self, sha256: str, start: int = 0, stop: int | None = None
-    ) -> AsyncIterator[bytes]:
+    async def read(self, key: str, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
         """Read an object in pieces of at most 256 kB (see `FileStore.read`)."""
-        key = self._content_key(sha256)
+        name = self._name(key)
         if stop is not None and stop <= start:
             return
         last = "" if stop is None else stop - 1
         part = {} if (start, stop) == (0, None) else {"Range": f"bytes={start}-{last}"}
         try:
-            response = await self._call("get_object", Key=key, **part)
+            response = await self._call("get_object", Key=name, **part)
         except EOFError:
             return
         with closing(response["Body"]) as body:
@@ -279,24 +173,43 @@ class S3FileStore(FileStore):
                     return
                 yield piece
 
-    def _staged_key(self, name: str, token: str) -> str:
-        return f"{self._prefix}staged/{name}.{token}"
+    async def size(self, key: str) -> int:
+        """Return the size of an object (see `FileStore.size`)."""
+        head = await self._call("head_object", Key=self._name(key))
+        return int(head["ContentLength"])
 
-    def _content_key(self, sha256: str) -> str:
-        # Records may come from elsewhere; what is not a hash must never become a key.
-        if not _SHA256.fullmatch(sha256):
+    async def delete(self, key: str) -> None:
+        """Delete an object, and abort unfinished uploads of it (see `FileStore.delete`)."""
+        name = self._name(key)
+        with suppress(NotFound):  # S3 itself says nothing then
+            await self._call("delete_object", Key=name)
+        # Not every server lists them; a rule of the bucket ends them, too.
+        with suppress(NotImplementedMethod):
+            async for upload in self._listed("list_multipart_uploads", name):
+                if upload["Key"] == name:  # the server lists all keys that begin with it
+                    with suppress(Unavailable):  # another process has just done it
+                        target = {"Key": name, "UploadId": upload["UploadId"]}
+                        await self._call("abort_multipart_upload", **target)
+
+    async def keys(self, word: str, min_age: float) -> Iterable[str]:
+        """Return keys by the times of their objects (see `FileStore.keys`).
+
+        Raises:
+            RuntimeError: The bucket does not exist, or the server refuses the credentials.
+        """
+        latest = datetime.now(UTC) - timedelta(seconds=min_age)
+        found: list[str] = []
+        async for item in self._listed("list_objects_v2", f"{self._prefix}{word}/"):
+            key = item["Key"].removeprefix(self._prefix)
+            if _KEY.fullmatch(key) and item["LastModified"] <= latest:
+                found.append(key)
+        return found
+
+    def _name(self, key: str) -> str:
+        # Records may come from elsewhere; what is not a key must never name an object.
+        if not _KEY.fullmatch(key):
             raise _missing()
-        return f"{self._prefix}content/{sha256}"
-
-    async def _copy(self, source: str, key: str, size: int) -> None:
-        origin = {"Bucket": self._bucket, "Key": source}
-        if size <= _COPY_BYTES:
-            await self._call("copy_object", Key=key, CopySource=origin)
-            return
-        async with self._multipart(key) as add_part:
-            for start in range(0, size, _COPY_BYTES):
-                part = f"bytes={start}-{min(start + _COPY_BYTES, size) - 1}"
-                await add_part("upload_part_copy", CopySource=origin, CopySourceRange=part)
+        return f"{self._prefix}{key}"
 
     @asynccontextmanager
     async def _multipart(self, key: str) -> AsyncGenerator[_AddPart]:
@@ -305,11 +218,10 @@ class S3FileStore(FileStore):
         target = {"Key": key, "UploadId": upload["UploadId"]}
         parts: list[dict[str, object]] = []
 
-        async def add_part(operation: str, **source: object) -> None:
+        async def add_part(block: BytesIO) -> None:
             number = len(parts) + 1
-            response = await self._call(operation, **target, PartNumber=number, **source)
-            etag = response.get("CopyPartResult", response)["ETag"]
-            parts.append({"ETag": etag, "PartNumber": number})
+            response = await self._call("upload_part", **target, PartNumber=number, Body=block)
+            parts.append({"ETag": response["ETag"], "PartNumber": number})
 
         try:
             yield add_part
@@ -317,7 +229,7 @@ class S3FileStore(FileStore):
                 "complete_multipart_upload", **target, MultipartUpload={"Parts": parts}
             )
         except BaseException:
-            with suppress(Exception):  # the first error says more, and `leftovers` finds the rest
+            with suppress(Exception):  # the first error says more, and `delete` finds the rest
                 await self._call("abort_multipart_upload", **target)
             raise
 
@@ -370,7 +282,7 @@ class S3FileStore(FileStore):
             if code in _ABSENT:
                 meaning = _missing()
             elif code == "NoSuchUpload":
-                meaning = _too_late()
+                meaning = Unavailable("The upload took too long; send it again")
             elif status == _OUT_OF_RANGE:
                 meaning = EOFError("The file has no such bytes")
             elif code == "NotImplemented":
@@ -401,13 +313,20 @@ class S3FileStore(FileStore):
             raise RuntimeError(f"the bucket {self._bucket!r} cannot be used: {error}") from error
 
 
-def _token_of(file: StagedFile) -> str:
-    return file.key.rpartition(".")[2]
+async def _blocks(pieces: AsyncIterable[bytes]) -> AsyncGenerator[BytesIO, None]:
+    """Yield the same buffer, full each time but the last; this one may be empty."""
+    block = BytesIO()
+    async for piece in pieces:
+        rest = memoryview(piece)
+        while rest:
+            taken = block.write(rest[: _PART_BYTES - block.tell()])
+            rest = rest[taken:]
+            if block.tell() == _PART_BYTES:
+                yield block
+                block.seek(0)
+                block.truncate()
+    yield block
 
 
 def _missing() -> NotFound:
     return NotFound("The content of this file is missing")
-
-
-def _too_late() -> Unavailable:
-    return Unavailable("The upload took too long; send it again")

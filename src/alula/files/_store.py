@@ -4,40 +4,29 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
-from dataclasses import dataclass
 
-__all__ = ["FileStore", "StagedFile"]
-
-
-@dataclass(frozen=True)
-class StagedFile:
-    """A whole file that is not among the stored ones yet, or no longer.
-
-    Attributes:
-        key: Its name in the store, which no other file ever has.
-        sha256: The SHA-256 of its bytes, in lower-case hexadecimal digits; None for the remains of
-            an upload that broke off.
-        size: How many bytes it has.
-    """
-
-    key: str
-    sha256: str | None
-    size: int
+__all__ = ["FileStore"]
 
 
 class FileStore(ABC):
-    """Keeps bytes under their SHA-256, so that equal files are kept once.
+    """Keeps bytes under keys that `UploadService` chooses, such as ``content/3f2a...``.
 
-    A file is staged first, under a key of its own. `commit` makes it readable by its SHA-256;
-    `withdraw` takes it back. Both are atomic: readers see all of a file or nothing. A staged file
-    is a copy that survives a withdrawal by others, so `UploadService` needs no locks.
-
-    Several processes may use one store at the same time.
+    A key is a word in lower case, a slash, and 32 hexadecimal digits. A key that looks different
+    belongs to no file. Several processes may use one store at the same time.
     """
 
     @abstractmethod
-    async def stage(self, pieces: AsyncIterable[bytes]) -> StagedFile:
-        """Keep bytes under a new key. If they break off, or the call is cancelled, nothing stays.
+    async def write(self, key: str, pieces: AsyncIterable[bytes], *, flush: bool = True) -> None:
+        """Keep bytes under a key; earlier bytes under this key are replaced.
+
+        If the pieces break off, or the call is cancelled, nothing stays. If the process is killed,
+        a part may stay, which `delete` removes.
+
+        Args:
+            key: The key.
+            pieces: The bytes.
+            flush: Whether they must survive a loss of power when this returns. Without it, they
+                survive the end of the process.
 
         Raises:
             Unavailable: There is no space.
@@ -45,39 +34,32 @@ class FileStore(ABC):
         """
 
     @abstractmethod
-    async def commit(self, file: StagedFile) -> None:
-        """Make a staged file readable by its SHA-256; one that is readable already stays.
-
-        Raises:
-            Unavailable: The staged file is gone, and there is no other one of its content.
-        """
-
-    @abstractmethod
-    async def withdraw(self, sha256: str) -> StagedFile | None:
-        """Make a file unreadable, and return it as a staged one; None if there is none."""
-
-    @abstractmethod
-    async def discard(self, file: StagedFile) -> None:
-        """Remove a staged file, if it is still there."""
-
-    @abstractmethod
-    async def leftovers(self, min_age: float) -> Iterable[StagedFile]:
-        """Return the staged files that nothing has changed for ``min_age`` seconds."""
-
-    @abstractmethod
-    async def size(self, sha256: str) -> int:
-        """Return the size of a file in bytes.
+    def read(self, key: str, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
+        """Yield the bytes of a key from ``start`` up to, without, ``stop``, in small pieces.
 
         Raises:
             NotFound: There is no such file.
         """
 
     @abstractmethod
-    def read(self, sha256: str, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
-        """Yield the bytes of a file from ``start`` up to, without, ``stop``, in small pieces.
+    async def size(self, key: str) -> int:
+        """Return the number of bytes of a key.
 
         Raises:
             NotFound: There is no such file.
+        """
+
+    @abstractmethod
+    async def delete(self, key: str) -> None:
+        """Remove the bytes of a key, if there are any; also those of a write that broke off."""
+
+    @abstractmethod
+    async def keys(self, word: str, min_age: float) -> Iterable[str]:
+        """Return the keys that begin with a word and were written ``min_age`` seconds ago.
+
+        Args:
+            word: What is in front of the slash.
+            min_age: Seconds since the key was written; it may have been longer ago.
         """
 
     async def close(self) -> None:  # noqa: B027  # a store without connections has nothing to do

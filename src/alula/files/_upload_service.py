@@ -1,39 +1,47 @@
 """The service of uploads: records of any adapter, and the bytes in a store.
 
-One content may belong to several records, and several processes may add and remove such records
-at once. No lock is needed, since both hold a staged copy of the content until they are done:
+Each record has a key of its own, under which the store has its bytes. A mark in the store says that
+a key is about to get its record, or to lose it:
 
-- `create` commits, adds the record, and commits again: what a removal withdrew before it could see
-  the record is there again;
-- `remove` withdraws, looks for records again, and commits if there is one now.
+- `create` writes the mark and the bytes, adds the record, and deletes the mark;
+- `remove` writes the mark, removes the record, and deletes the bytes and the mark.
 
-A process that is killed in between leaves its staged copy, and `sweep` decides later in the same
-way.
+If a process is killed in between, the mark stays. `sweep` finds it, and deletes the bytes unless a
+record refers to them. So bytes are only ever deleted under a key that was marked.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping
+from contextlib import suppress
 from copy import copy
 from datetime import UTC, datetime
+from hashlib import sha256
+from time import monotonic
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 from alula._context import Params
 from alula._service import ServiceHandle
 from alula._service_object import ServiceBundle
-from alula.errors import BadRequest, UnsupportedMediaType
+from alula.errors import BadRequest, NotFound, Unavailable, UnsupportedMediaType
 from alula.files._content_types import UNKNOWN_TYPE, is_content_type
 from alula.files._form import Upload, check_file_name
-from alula.files._store import FileStore, StagedFile
+from alula.files._store import FileStore
 from alula.outgoing import RedactedRecord, javascript_date
 from alula.query import Grammar
 from alula.types import Id, Record, is_list, is_mapping
 
 __all__ = ["UploadService"]
 
-_FACTS: Final = frozenset({"type", "size", "sha256", "createdAt"})
+_KEY: Final = "contentKey"
+_FACTS: Final = frozenset({"type", "size", "sha256", "createdAt", _KEY})
 _MIN_LEFTOVER_AGE: Final = 3600
+
+_STORING_SECONDS: Final = 600
+"""How long it may take to add records once their bytes are there."""
+
 _GRAMMAR: Final = Grammar()
 
 # By store: the service that is set up with it.
@@ -41,17 +49,20 @@ _SERVICE_OF: Final[WeakKeyDictionary[FileStore, ref[UploadService]]] = WeakKeyDi
 
 
 class _File(NamedTuple):
-    """A staged file, and what its record says of it."""
+    """A file whose bytes are in the store, and what its record says of it."""
 
-    staged: StagedFile
+    key: str
     name: str
     type: str
+    size: int
+    sha256: str
 
 
 class UploadService:
     """A service that takes files, by forms (`multipart`) or from the program itself.
 
-    A record has ``name``, ``type``, ``size``, ``sha256``, ``createdAt``, and the id of its adapter.
+    A record has ``name``, ``type``, ``size``, ``sha256``, ``createdAt``, the id of its adapter, and
+    ``contentKey``, by which the store finds its bytes.
     ``create`` takes a form: ``data["upload"]`` is an `Upload`, which is read when all hooks have
     agreed. All other properties that hooks put into ``data`` go into the record. A form with
     several files gives a list of records. The model of ``with_schema(UploadService(...), Model)``
@@ -126,6 +137,7 @@ class UploadService:
         while isinstance(keeper, ServiceHandle):
             keeper = keeper.service
         self.store = store
+        self._keeper: Any = keeper
         self._check_record: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
         self.id: str = getattr(keeper, "id", "id")
         # By these, `with_schema` knows types of the database, such as ids.
@@ -147,6 +159,7 @@ class UploadService:
             "size": {"type": "integer"},
             "sha256": text,
             "createdAt": {**text, "format": "date-time"},
+            _KEY: text,
         }
         return {
             "type": "object",
@@ -215,31 +228,28 @@ class UploadService:
         _GRAMMAR.read_select(params.query)  # before anything is stored
         values = dict(data) if is_mapping(data) else {}
         upload = values.pop("upload", None)
-        files: list[_File] = []
-        new_records: list[dict[str, Any]] = []
+        began, keys = monotonic(), list[str]()
         try:
             if isinstance(upload, Upload):
-                values = {**await self._stage_form(upload, files), **values}
+                fields, files = await self._keep_form(upload, keys)
+                values = {**fields, **values}
             elif params.provider is None and "content" in values:
-                await self._stage_content(values, files)
+                files = [await self._keep_content(values, keys)]
             else:
                 raise UnsupportedMediaType(
                     "Send files over HTTP as multipart/form-data; the server needs the middleware"
                     " multipart() in front of this service"
                 )
-            for staged, name, content_type in files:
-                facts: dict[str, Any] = {"name": name, "type": content_type, "size": staged.size}
-                facts["sha256"] = staged.sha256
-                now = datetime.now(UTC)  # schemas know times as JSON has them
-                new_record = {**values, **facts, "createdAt": javascript_date(now)}
-                new_records.append({**self._check_record(new_record), **facts, "createdAt": now})
+            new_records = [self._new_record(file, values) for file in files]
+            if monotonic() - began > self._leftover_age:  # another process may have swept them
+                raise Unavailable("The upload took too long; send it again")
         except BaseException:
-            for file in files:
-                await self.store.discard(file.staged)
+            for key in keys:
+                await self._delete(key)
             raise
-        records = await self._add_records(files, new_records, params)
-        for file in files:
-            await self.store.discard(file.staged)
+        records = await self._add_records(keys, new_records, params)
+        for key in keys:
+            await self.store.delete(_mark_of(key))
         return records if len(records) > 1 else records[0]
 
     async def patch(self, id: Id, data: Any, params: Params) -> Any:
@@ -257,36 +267,57 @@ class UploadService:
         return await self.records.patch(id, data, params)
 
     async def remove(self, id: Id, params: Params) -> Any:
-        """Remove records, and their content unless other records have the same."""
+        """Remove records and their bytes."""
         names = _GRAMMAR.read_select(params.query)
-        is_added = names is not None and "sha256" not in names
+        is_added = names is not None and _KEY not in names
+        keys = await self._keys_of(id, params)
         if is_added:  # needed here, and taken out below
             params = params.copy()
-            params.query["$select"] = [*(names or ()), "sha256"]
-        removed = await self.records.remove(id, params)
+            params.query["$select"] = [*(names or ()), _KEY]
+        for key in keys:
+            await self._mark(key)
+        try:
+            removed = await self.records.remove(id, params)
+        except BaseException:
+            await self._settle_all(keys)
+            raise
         records = removed if is_list(removed) else [removed]
-        for sha256 in {record["sha256"] for record in records}:
-            await self._release(sha256)
+        removed_keys = {record[_KEY] for record in records}
+        for key in removed_keys:
+            await self._delete(key)
+        # Others may have removed them meanwhile, or changed them, so that the query left them out.
+        for key in keys - removed_keys:
+            await self._settle(key)
         if not is_added:
             return removed
         shown: list[Record] = []
         for record in records:
-            kept = {name: value for name, value in record.items() if name != "sha256"}
+            kept = {name: value for name, value in record.items() if name != _KEY}
             shown.append(record.changed(kept) if isinstance(record, RedactedRecord) else kept)
         return shown if is_list(removed) else shown[0]
 
     async def sweep(self) -> None:
-        """Remove what interrupted uploads and removals have left; `setup` does this."""
-        for file in await self.store.leftovers(self._leftover_age):
-            await self._settle(file)
+        """Finish what interrupted uploads and removals have left; `setup` does this."""
+        for mark in await self.store.keys("mark", self._leftover_age + _STORING_SECONDS):
+            await self._settle(mark.partition("/")[2])
 
-    async def _stage_form(self, upload: Upload, files: list[_File]) -> dict[str, str]:
-        """Stage the files of a form, into ``files``; return its fields."""
+    def store_key(self, record: Mapping[str, Any]) -> str:
+        """Return the key in the store under which the bytes of a record are.
+
+        Args:
+            record: A record of this service.
+        """
+        return _content_of(record[_KEY])
+
+    async def _keep_form(
+        self, upload: Upload, keys: list[str]
+    ) -> tuple[dict[str, str], list[_File]]:
+        """Keep the files of a form under new keys; return its fields and files."""
         fields: dict[str, str] = {}
+        files: list[_File] = []
         async for part in upload:
             if part.file_name:
-                staged = await self.store.stage(part)
-                files.append(_File(staged, part.file_name, part.type))
+                files.append(await self._keep(part, part.file_name, part.type, keys))
             elif part.name in self.fields and part.name not in fields:
                 fields[part.name] = await part.text()
             else:
@@ -297,14 +328,10 @@ class UploadService:
                 )
         if not files:
             raise BadRequest("The form has no file; send one, such as by curl -F file=@photo.png")
-        return fields
+        return fields, files
 
-    async def _stage_content(self, values: dict[str, Any], files: list[_File]) -> None:
-        """Stage what the program itself passes; take it out of ``values``."""
-
-        async def in_one_piece(content: bytes) -> AsyncIterator[bytes]:
-            yield content
-
+    async def _keep_content(self, values: dict[str, Any], keys: list[str]) -> _File:
+        """Keep what the program itself passes under a new key; take it out of ``values``."""
         name, content_type = values.pop("name", None), values.pop("type", UNKNOWN_TYPE)
         check_file_name(name)
         if not isinstance(content_type, str) or not is_content_type(content_type):
@@ -314,56 +341,104 @@ class UploadService:
             )
         content: AsyncIterable[bytes] | bytes | bytearray | memoryview = values.pop("content")
         if isinstance(content, bytes | bytearray | memoryview):
-            content = in_one_piece(bytes(content))
+            content = _in_one_piece(bytes(content))
         elif not isinstance(content, AsyncIterable):
             raise BadRequest("content has to be bytes, or an asynchronous iterable of bytes")
-        files.append(_File(await self.store.stage(content), name, content_type))
+        return await self._keep(content, name, content_type, keys)
+
+    async def _keep(
+        self, pieces: AsyncIterable[bytes], name: str, content_type: str, keys: list[str]
+    ) -> _File:
+        """Mark a new key, add it to ``keys``, and write the bytes of a file."""
+        digest, size = sha256(), 0
+
+        async def measured() -> AsyncIterator[bytes]:
+            nonlocal size
+            async for piece in pieces:
+                size += len(piece)
+                digest.update(piece)
+                yield piece
+
+        key = secrets.token_hex(16)
+        keys.append(key)
+        # The bytes are flushed after the mark. If the power fails before, both are gone.
+        await self._mark(key, flush=False)
+        await self.store.write(_content_of(key), measured())
+        return _File(key, name, content_type, size, digest.hexdigest())
+
+    def _new_record(self, file: _File, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the record of a file, checked by the schema if there is one."""
+        facts: dict[str, Any] = {
+            "name": file.name,
+            "type": file.type,
+            "size": file.size,
+            "sha256": file.sha256,
+            _KEY: file.key,
+        }
+        now = datetime.now(UTC)  # schemas know times as JSON has them
+        checked = self._check_record({**values, **facts, "createdAt": javascript_date(now)})
+        return {**checked, **facts, "createdAt": now}
 
     async def _add_records(
-        self, files: list[_File], new_records: list[dict[str, Any]], params: Params
+        self, keys: list[str], new_records: list[dict[str, Any]], params: Params
     ) -> list[Record]:
         """Add a record for each file, or none at all."""
         records: list[Record] = []
         try:
-            for (staged, *_), new_record in zip(files, new_records, strict=True):
-                await self.store.commit(staged)
-                records.append(await self.records.create(new_record, params))
-                await self.store.commit(staged)
+            for new_record in new_records:
+                records.append(await self.records.create(new_record, params))  # noqa: PERF401  # an error must leave what was added
         except BaseException:
             for record in records:
                 await self.records.remove(record[self.id], params.copy(query={}, provider=None))
-            for file in files:
-                await self._settle(file.staged)
+            await self._settle_all(keys)
             raise
         return records
 
-    async def _settle(self, file: StagedFile) -> None:
-        """Make a content readable if a record refers to it, else remove it; discard the copy."""
-        # If the records cannot be read now, the copy stays for a later sweep.
-        if file.sha256 is not None:
-            if await self._is_referenced(file.sha256):
-                await self.store.commit(file)
-            else:
-                await self._release(file.sha256)
-        await self.store.discard(file)
+    async def _keys_of(self, id: Id, params: Params) -> set[str]:
+        """Return the keys of the records that a removal is about."""
+        if id is None:
+            if (check := getattr(self._keeper, "check_multi", None)) is not None:
+                check("remove", params)  # before all records are read
+            query = {name: value for name, value in params.query.items() if name != "$select"}
+            query["$select"] = [_KEY]
+            found = await self.records.find(params.copy(query=query, paginate=False, provider=None))
+            return {record[_KEY] for record in found}
+        # By the id alone: if the query of the client leaves the record out, its mark goes again.
+        with suppress(NotFound):
+            own = params.copy(query={"$select": [_KEY]}, provider=None)
+            return {(await self.records.get(id, own))[_KEY]}
+        return set()
 
-    async def _is_referenced(self, sha256: str) -> bool:
-        found = await self.records.find(
-            Params(query={"sha256": sha256, "$limit": 1}, paginate=False)
-        )
-        return len(found) > 0
+    async def _mark(self, key: str, *, flush: bool = True) -> None:
+        await self.store.write(_mark_of(key), _in_one_piece(b""), flush=flush)
 
-    async def _release(self, sha256: str) -> None:
-        """Remove a content unless a record refers to it."""
-        if await self._is_referenced(sha256):
-            return
-        withdrawn = await self.store.withdraw(sha256)
-        if withdrawn is None:
-            return
-        is_referenced = True  # if the look-up fails: rather keep bytes than lose them
-        try:
-            is_referenced = await self._is_referenced(sha256)
-        finally:
-            if is_referenced:
-                await self.store.commit(withdrawn)
-            await self.store.discard(withdrawn)
+    async def _delete(self, key: str) -> None:
+        """Delete the bytes of a key, then its mark."""
+        await self.store.delete(_content_of(key))
+        await self.store.delete(_mark_of(key))
+
+    async def _settle(self, key: str) -> None:
+        """Delete the bytes of a marked key unless a record refers to it; delete the mark."""
+        query = {_KEY: key, "$limit": 1}
+        if await self.records.find(Params(query=query, paginate=False)):
+            await self.store.delete(_mark_of(key))
+        else:
+            await self._delete(key)
+
+    async def _settle_all(self, keys: Collection[str]) -> None:
+        """Settle keys after an error; what fails is left to the next sweep."""
+        with suppress(Exception):  # the first error says more
+            for key in keys:
+                await self._settle(key)
+
+
+async def _in_one_piece(content: bytes) -> AsyncIterator[bytes]:
+    yield content
+
+
+def _content_of(key: str) -> str:
+    return f"content/{key}"
+
+
+def _mark_of(key: str) -> str:
+    return f"mark/{key}"

@@ -14,6 +14,7 @@ __all__ = [
     "Schema",
     "open_parameters",
     "query_parameters",
+    "without_defaults",
     "without_required",
 ]
 
@@ -64,12 +65,11 @@ class Components:
     def add(self, name: str, schema: Schema) -> dict[str, str]:
         """Add a schema and its definitions, and return the reference to it."""
         name = _component_name(name)
-        self.schemas[name] = self.shown(schema, name)
+        self._show(name, schema, name)
         for key in ("$defs", "definitions"):
             definitions: Schema = schema.get(key) or {}
             for inner, definition in definitions.items():
-                inner_name = _component_name(f"{name}.{inner}")
-                self.schemas[inner_name] = self.shown(definition, name)
+                self._show(_component_name(f"{name}.{inner}"), definition, name)
         return {"$ref": f"#/components/schemas/{name}"}
 
     def add_record(self, name: str, schema: Schema) -> dict[str, str]:
@@ -82,6 +82,14 @@ class Components:
         shown = without_required(schema)  # `$select` leaves some out
         shown.pop("additionalProperties", None)  # a resolver may add some
         return self.add(name, shown)
+
+    def _show(self, name: str, schema: object, owner: str) -> None:
+        shown = self.shown(schema, owner)
+        if is_mapping(shown):
+            # Generators of clients call a type by its title if there is one. The record and the
+            # data of a service have the same title, so the second one would be left out.
+            shown = {keyword: value for keyword, value in shown.items() if keyword != "title"}
+        self.schemas[name] = shown
 
     def shown(self, schema: object, owner: str) -> Any:
         """Return a schema as clients see it. Its references lead to definitions of ``owner``."""
@@ -126,6 +134,28 @@ def _without_equal_choices(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _component_name(text: str) -> str:
     return _NOT_IN_NAMES.sub("_", text)
+
+
+def without_defaults(schema: Schema, *, all_of_them: bool) -> Schema:
+    """Return the schema of data without defaults of its properties that mislead clients.
+
+    Generators of clients take a property with a default for one that is always there.
+
+    Args:
+        schema: The schema.
+        all_of_them: Whether no default has an effect, as in a patch. Otherwise only ``null`` goes,
+            which says nothing else than that the property is optional.
+    """
+    properties = schema.get("properties")
+    if not is_mapping(properties):
+        return schema
+    kept = {
+        name: {key: value for key, value in field.items() if key != "default"}
+        if is_mapping(field) and (all_of_them or field.get("default", 0) is None)
+        else field
+        for name, field in properties.items()
+    }
+    return {**schema, "properties": kept}
 
 
 def without_required(schema: Any) -> Any:
@@ -219,8 +249,10 @@ def _parameter(name: str, schema: object) -> dict[str, Any]:
     if name in _DESCRIPTIONS:
         parameter["description"] = _DESCRIPTIONS[name]
     if is_mapping(schema) and "array" in _types(schema):
-        # An empty list has no form in a query string.
-        parameter |= {"style": "form", "explode": True, "schema": {"minItems": 1, **schema}}
+        # An empty list has no form in a query string, and a list of one value needs the brackets:
+        # `$select=name` is a text.
+        listed = {"minItems": 1, **schema}
+        parameter |= {"name": f"{name}[]", "style": "form", "explode": True, "schema": listed}
     return parameter
 
 

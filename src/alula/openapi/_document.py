@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from alula._identity import find_authentication
+from alula._service import ServiceHandle
 from alula.openapi._components import (
     Components,
     Schema,
     open_parameters,
     query_parameters,
+    without_defaults,
 )
 from alula.openapi._service_facts import BINARY, ServiceFacts, facts_of
 from alula.types import ID_METHODS, STANDARD_METHODS
@@ -71,6 +73,7 @@ def describe(
     title: str = "API",
     version: str = "1.0.0",
     description: str | None = None,
+    server: str | None = None,
 ) -> dict[str, Any]:
     """Return the OpenAPI 3.1 description of all services of an application.
 
@@ -87,6 +90,8 @@ def describe(
         title: The name of the API.
         version: The version of the API.
         description: What it is about, in Markdown.
+        server: The URL of the application, in full or relative to that of the description. None
+            says nothing, which clients take for the root of the host.
     """
     components = Components()
     components.schemas["Error"] = _ERROR_SCHEMA
@@ -100,7 +105,7 @@ def describe(
     for handle in app.services.values():
         if not handle.methods:
             continue
-        facts = facts_of(handle)
+        facts = facts_of(handle, max_files=_max_files(app, handle))
         secured = secured or facts.signs_in or bool(facts.secured)
         paths |= _ServiceOperations(
             facts,
@@ -136,10 +141,23 @@ def describe(
     return {
         "openapi": "3.1.0",
         "info": info if description is None else {**info, "description": description},
+        **({} if server is None else {"servers": [{"url": server}]}),
         "tags": tags,
         "paths": paths,
         "components": parts,
     }
+
+
+def _max_files(app: Any, handle: ServiceHandle) -> int | None:
+    """Return how many files a form may have by the middleware of an application, if it says so."""
+    front: Any = getattr(app, "front", app)
+    around = getattr(front, "service_middleware", {}).get(handle)
+    functions = [
+        *getattr(front, "middleware_functions", ()),
+        *(step.function for step in (around.before if around is not None else ())),
+    ]
+    counts = [count for count in (getattr(each, "max_files", None) for each in functions) if count]
+    return counts[-1] if counts else None  # the limits of the last one count
 
 
 class _ServiceOperations:
@@ -398,7 +416,8 @@ class _ServiceOperations:
         schema = self._facts.data.get(method)
         if schema is None:
             return {"type": "object"}
-        return self._components.add(f"{self._name}.{method}", schema)
+        shown = without_defaults(schema, all_of_them=method == "patch")
+        return self._components.add(f"{self._name}.{method}", shown)
 
 
 def _list_of(schema: Schema) -> Schema:

@@ -20,6 +20,9 @@ Handler: TypeAlias = "Callable[[Request, Response], None]"
 SETTING: Final = "openapi"
 """The setting of the application that holds the arguments of the plugin."""
 
+SERVER_SETTING: Final = "openapi server"
+"""The setting that holds the URL of the application."""
+
 DOCS_SETTING: Final = "openapi docs"
 """The setting that holds the path of the page."""
 
@@ -36,6 +39,7 @@ def openapi(
     path: str = "/openapi.json",
     docs: str | None = "/docs",
     events: str | None = "/asyncapi.json",
+    server: str | None = None,
 ) -> Callable[[ExpressApplication], None]:
     """Return the plugin that describes an application: ``app.configure(openapi(title="Chat"))``.
 
@@ -60,6 +64,9 @@ def openapi(
         docs: The path of the page that shows it, None for no page. In debug mode, `client.ts` and
             `client.d.ts` below it are the `typescript` client and its types.
         events: The path of the description of events, None for no such description.
+        server: The URL of the application for clients, such as ``"https://example.com/api"``. None
+            takes the folder of the description: below the prefix of a proxy, clients that read the
+            description from its URL call the right address.
 
     Raises:
         TypeError: By the plugin: ``express(App())`` did not make the application.
@@ -73,11 +80,14 @@ def openapi(
         if not isinstance(app, ExpressApplication):
             raise TypeError(f"openapi() configures what express(App()) returns, not {app!r}")
         app.set(SETTING, arguments)
+        app.set(SERVER_SETTING, server)
 
         def describe_all() -> dict[str, Any]:
             from alula.openapi._document import describe  # noqa: PLC0415  # at the first request
 
-            description = describe(app, **arguments)
+            # Relative to the URL of the description, as the standard has it.
+            root = "/".join([".."] * (path.count("/") - 1)) or "."
+            description = describe(app, **arguments, server=server or root)
             if events is not None and app.channel_registry.servers:
                 # Relative, as the link on the page: a proxy may serve the application elsewhere.
                 link = "../" * (path.count("/") - 1) + events.lstrip("/")

@@ -155,8 +155,13 @@ def _read_hooks(handle: ServiceHandle) -> _FromHooks:
     return facts
 
 
-def facts_of(handle: ServiceHandle) -> ServiceFacts:
-    """Return what is known of a service now, with the hooks that are registered so far."""
+def facts_of(handle: ServiceHandle, *, max_files: int | None = None) -> ServiceFacts:
+    """Return what is known of a service now, with the hooks that are registered so far.
+
+    Args:
+        handle: The service.
+        max_files: How many files its forms may have, None if that is not known.
+    """
     query, data, secured, optional, protected = _read_hooks(handle)
     innermost = owning_handle(handle)
     service = keeper = innermost.service
@@ -166,7 +171,7 @@ def facts_of(handle: ServiceHandle) -> ServiceFacts:
         keeper = owning_handle(given).service if isinstance(given, ServiceHandle) else given
         described = getattr(service, "record_schema", None)
         record = record or (described if is_mapping(described) else None)
-        form = _form_of(getattr(service, "fields", None), data.pop("create", {}))
+        form = _form_of(getattr(service, "fields", None), data.pop("create", {}), max_files)
     is_adapter = isinstance(keeper, AdapterService)
     adapter = cast("AdapterService", keeper) if is_adapter else None  # else its types are unknown
     if record is not None and protected:
@@ -219,12 +224,16 @@ def _without_properties(record: Mapping[str, Any], names: Collection[str]) -> di
     return {**record, "properties": kept, "required": required}
 
 
-def _form_of(fields: Collection[str] | None, whole: Mapping[str, Any]) -> dict[str, Any]:
+def _form_of(
+    fields: Collection[str] | None, whole: Mapping[str, Any], max_files: int | None
+) -> dict[str, Any]:
     """Return the schema of a form: files, and fields as in the schema of the whole record."""
     # A service of the application's own may have a method of this name.
     names = fields if isinstance(fields, Collection) else ()
     known = whole.get("properties", {})
-    files = {"type": "array", "items": BINARY, "minItems": 1}
+    files: dict[str, Any] = {"type": "array", "items": BINARY, "minItems": 1}
+    if max_files is not None:
+        files["maxItems"] = max_files
     name = next(name for name in _FILE_NAMES if name not in names)
     return {
         "type": "object",

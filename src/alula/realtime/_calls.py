@@ -16,7 +16,7 @@ from alula._channels import call_params
 from alula._connection import Connection, begin_call
 from alula._context import HookContext
 from alula._json_encoding import dumps_with_attachments
-from alula._public_error import public_error
+from alula._public_error import log_text, public_error
 from alula._routes import RouteTable
 from alula._service import ServiceHandle
 from alula._wire import MESSAGE, Frame, Packet, PacketType, encode_packet, encode_text
@@ -27,6 +27,7 @@ from alula.errors import (
     MethodNotAllowed,
     NotFound,
 )
+from alula.logs._repeats import RepeatLimit
 from alula.realtime._engine import Session
 from alula.realtime._limits import CallsUnderWay, LogLimit
 from alula.types import UNSET
@@ -42,6 +43,7 @@ __all__ = [
 ]
 
 _log: Final = logging.getLogger("alula.realtime")
+_repeats: Final = RepeatLimit()
 
 # Whether a method takes an id, and data, and where the query is in the event.
 _ARGUMENTS: Final = {
@@ -250,15 +252,23 @@ def log_error(error: Exception, what: str, limit: LogLimit, address: str | None)
         limit: How many lines clients may cause.
         address: Whose line it is.
     """
-    omitted = limit.take(address)
-    if omitted is None:
+    if not isinstance(error, FrameworkError) or type(error) is GeneralError:
+        if _may_log(limit, address):
+            _log.error("%s over socket.io failed", what, exc_info=error)
         return
+    name, is_of_server = type(error).__name__, error.code >= 500
+    # Texts of clients must not add lines to a log, nor fill it.
+    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in log_text(error)[:1_000])
+    # An outage fails every call in the same way.
+    suffix = _repeats.suffix(f"{name}: {text}") if is_of_server else ""
+    if suffix is not None and _may_log(limit, address):
+        level = logging.ERROR if is_of_server else logging.INFO
+        _log.log(level, "%s over socket.io: %s: %s%s", what, name, text, suffix)
+
+
+def _may_log(limit: LogLimit, address: str | None) -> bool:
+    """Tell whether a client may cause another line, and say how many were left out before it."""
+    omitted = limit.take(address)
     if omitted:
         _log.warning("%d earlier failures of %s over socket.io were not logged", omitted, address)
-    if not isinstance(error, FrameworkError) or type(error) is GeneralError:
-        _log.error("%s over socket.io failed", what, exc_info=error)
-        return
-    level = logging.ERROR if error.code >= 500 else logging.INFO
-    # Texts of clients must not add lines to a log, nor fill it.
-    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(error)[:1_000])
-    _log.log(level, "%s over socket.io: %s: %s", what, type(error).__name__, text)
+    return omitted is not None

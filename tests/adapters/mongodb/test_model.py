@@ -7,7 +7,7 @@ import logging
 from contextvars import ContextVar
 
 import pytest
-from pymongo import MongoClient
+from pymongo import AsyncMongoClient, MongoClient
 
 from alula import App
 from alula._context import Params
@@ -159,6 +159,26 @@ async def test_a_failure_is_reported_at_the_start_and_tried_again(offline, caplo
     assert "the model of the service 'notes' failed; its next call tries again" in caplog.text
     assert "failure 1" in caplog.text
     assert await service.get_model() is offline
+
+
+async def test_a_database_that_is_not_there_is_one_line_at_the_start(caplog):
+    options = {"serverSelectionTimeoutMS": 100}
+    async with AsyncMongoClient("mongodb://127.0.0.1:1,127.0.0.1:2/x", **options) as client:
+
+        async def model():
+            await client["x"]["notes"].create_index("text")
+            raise AssertionError
+
+        app = App().use("notes", MongoDBService(model))
+        await app.setup()
+    (record,) = [record for record in caplog.records if record.name == "alula.mongodb"]
+    assert record.exc_info is None
+    text = record.getMessage()
+    assert "'notes' failed; its next call tries again: The database cannot be reached" in text
+    assert "127.0.0.1:1: [Errno" in text
+    assert "127.0.0.1:2: [Errno" in text
+    assert "Topology" not in text
+    assert "configured timeouts" not in text
 
 
 async def test_the_start_waits_for_the_model(offline):

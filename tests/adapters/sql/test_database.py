@@ -12,6 +12,7 @@ import pytest
 from alula.adapters.sql._database import Database
 from alula.adapters.sql._drivers._driver import isolation_of
 from alula.adapters.sql._statement import Statement
+from alula.errors import Unavailable
 
 SLEEP = {
     "postgresql": "select pg_sleep(5)",
@@ -189,7 +190,7 @@ async def test_it_is_open_as_long_as_a_service_uses_it(sql_url):
 async def test_a_database_that_is_not_there(url):
     database = Database(url)
     for call in (database.acquire, database.open):
-        with pytest.raises((OSError, sqlite3.OperationalError)):
+        with pytest.raises(Unavailable, match="cannot be reached"):
             await call()
     await database.close()
 

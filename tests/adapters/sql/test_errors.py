@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy
 from tests.adapters.sql.statements import created
 
+from alula import App
 from alula.adapters.sql import Database, SQLService
 from alula.adapters.sql._errors import (
     is_of_asyncpg,
@@ -228,14 +229,63 @@ async def test_what_the_user_of_the_database_may_not_do(postgresql_schema):
         await database.close()
 
 
-async def test_a_database_that_is_not_there():
+@pytest.fixture
+def closed_port():
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
-    database = Database(f"postgresql://nobody@127.0.0.1:{port}/none")
-    with pytest.raises(Unavailable, match="cannot be reached"), translated():
+        yield closed.getsockname()[1]
+
+
+async def test_a_database_that_is_not_there(closed_port, caplog):
+    database = Database(f"postgresql://nobody:secret@127.0.0.1:{closed_port}/none")
+    with pytest.raises(Unavailable, match="cannot be reached") as caught, translated():
         await database.run(Statement("select 1"), 5)
+    assert caught.value.__notes__ == [f"PostgreSQL at 127.0.0.1:{closed_port}: Connection refused"]
+    assert "127.0.0.1" not in str(caught.value.to_dict())  # clients do not see the note
+    # Whoever responds to the call logs it, once.
+    assert caplog.text == ""
     await database.close()
+
+
+@pytest.mark.parametrize("setting", [None, "CHAT_DATABASE_URL"])
+async def test_a_database_that_is_not_there_at_the_start(closed_port, setting):
+    database = Database(f"postgresql://127.0.0.1:{closed_port}/none", setting=setting)
+    with pytest.raises(Unavailable) as caught:
+        await database.open()
+    source = ["the URL comes from CHAT_DATABASE_URL"] if setting else []
+    assert caught.value.__notes__[1:] == source
+
+
+async def test_a_name_that_is_not_known_is_named():
+    database = Database("postgresql://nowhere.invalid/none")
+    with pytest.raises(Unavailable) as caught:
+        await database.open()
+    (note,) = caught.value.__notes__
+    assert note.startswith("PostgreSQL at nowhere.invalid:5432: ")
+
+
+async def test_a_database_that_does_not_answer(monkeypatch):
+    monkeypatch.setattr("alula.adapters.sql._drivers._postgresql.SECONDS_TO_CONNECT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        database = Database(f"postgresql://127.0.0.1:{port}/none?sslmode=disable")
+        with pytest.raises(Unavailable) as caught:
+            await database.open()
+        await database.close()
+    where = f"PostgreSQL at 127.0.0.1:{port}"
+    assert caught.value.__notes__ == [f"{where}: no connection within 0.2 seconds"]
+
+
+async def test_a_service_on_a_database_that_is_not_there_logs_one_line_at_the_start(
+    closed_port, caplog
+):
+    database = Database(f"postgresql://127.0.0.1:{closed_port}/none")
+    app = App().use("trees", SQLService("trees", database, id="id"))
+    await app.setup()
+    (record,) = caplog.records
+    assert record.exc_info is None
+    assert record.getMessage().endswith(f"127.0.0.1:{closed_port}: Connection refused)")
+    await app.teardown()
 
 
 def test_a_reference_of_a_record_to_its_own_table_depends_on_what_was_done():

@@ -251,6 +251,55 @@ class TestAWorkerThatDies:
         assert house.status == 0
 
 
+class TestAReplacementThatDiesBeforeItIsReady:
+    """Such as by the out-of-memory killer, or while the database fails over."""
+
+    @pytest.fixture(autouse=True)
+    def _short_pauses(self, monkeypatch):
+        monkeypatch.setattr("alula._cli.serving.supervisor._LONGEST_PAUSE_SECONDS", 0.02)
+
+    @pytest.mark.parametrize("ended", [-9, 1, 2])
+    async def test_is_replaced_though_no_other_worker_runs(self, caplog, ended):
+        async with house_of(1) as house:
+            await house.until(1)
+            house.begins = False
+            house.begun[0].end(-9)
+            for pid in (2, 3, 4):
+                await house.until(pid)
+                house.begun[pid - 1].end(ended)
+            house.begins = True
+            await house.until(5)
+            assert house.begun[4].is_ready
+        assert house.status == 0
+        assert (
+            f"worker 4 {describe_exit(ended)} before it could accept requests; another one"
+            " replaces it in 0.02 seconds" in caplog.text
+        )
+
+    async def test_is_replaced_after_a_restart_too(self):
+        async with house_of(1) as house:
+            await house.until(1)
+            house.supervisor.restart()
+            await house.until(2)
+            house.begins = False
+            house.begun[1].end(-9)
+            await house.until(3)
+            house.begun[2].end(1)
+            await house.until(4)
+        assert house.status == 0
+
+    async def test_is_replaced_after_a_pause_however_long_its_start_took(self, monkeypatch):
+        monkeypatch.setattr("alula._cli.serving.supervisor._STEADY_SECONDS", 0)
+        async with house_of(1) as house:
+            await house.until(1)
+            house.begins = False
+            house.begun[0].end(-9)
+            await house.until(2)
+            house.begun[1].end(1)
+            await house.until(3)
+            assert house.supervisor._pause == 0.02
+
+
 class TestAStartThatFails:
     @pytest.mark.parametrize(("ended", "status"), [(1, 1), (2, 2), (7, 1), (-9, 1)])
     async def test_is_the_end(self, caplog, ended, status):
@@ -261,17 +310,6 @@ class TestAStartThatFails:
         assert house.status == status
         assert len(house.begun) == 1
         assert f"worker 1 {describe_exit(ended)} before it could accept requests" in caplog.text
-
-    async def test_later_where_there_is_no_other_is_the_end_too(self):
-        async with house_of(1) as house:
-            await house.until(1)
-            house.begins = False
-            house.begun[0].end(-9)
-            await house.until(2)
-            house.begun[1].end(1)
-            await house.until()
-        assert house.status == 1
-        assert len(house.begun) == 2
 
     async def test_a_stop_before_the_start_has_ended(self):
         async with house_of(2, begins=False) as house:

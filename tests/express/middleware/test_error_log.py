@@ -63,6 +63,35 @@ async def test_errors_that_say_all_are_a_line_however_many_there_are(caplog, err
     assert record.getMessage() == f"GET /a: {type(error).__name__}{cause}: {error.message}"
 
 
+async def test_an_outage_does_not_fill_the_log(caplog, monkeypatch):
+    seconds = [100.0]
+    monkeypatch.setattr("alula.logs._repeats.monotonic", lambda: seconds[0])
+    caplog.set_level(logging.INFO, "alula.express")
+    report = reporter(None)
+    for path in ("/a", "/b", "/c"):
+        error = unavailable()
+        error.add_note("PostgreSQL at db:5432: Connection refused")
+        report(error, 503, request("GET", path))
+    report(Unavailable("Too busy"), 503, request("GET", "/d"))
+    seconds[0] += 10
+    report(error, 503, request("GET", "/e"))
+    text = "Unavailable from ConnectionError: The database cannot be reached"
+    note = "(PostgreSQL at db:5432: Connection refused)"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"GET /a: {text} {note}",
+        "GET /d: Unavailable: Too busy",
+        f"GET /e: {text} {note} (2 more of these since the last line)",
+    ]
+
+
+async def test_errors_of_clients_are_never_left_out(caplog):
+    caplog.set_level(logging.INFO, "alula.express")
+    report = reporter(None)
+    for _ in range(3):
+        report(NotFound("No"), 404, request("GET", "/a"))
+    assert len(caplog.records) == 3
+
+
 async def test_their_stack_is_logged_by_option(records):
     await report(None, unavailable(), 503)
     assert records[0].exc_info

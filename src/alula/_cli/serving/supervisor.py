@@ -86,9 +86,11 @@ def serve_with_workers(settings: WorkerSettings, *, host: str, port: int, path: 
 class Supervisor:
     """Keeps workers running, replaces those that die, and replaces all of them on request.
 
-    A worker that dies is replaced at once, the next one after a pause that doubles each time. If a
-    worker does not start and no other accepts requests, the supervisor stops: the next one would
-    not start either. If the system cannot start a process now, it is asked again after such pauses.
+    A worker that dies is replaced at once, the next one after a pause that doubles each time. The
+    same holds for a replacement that dies before it is ready: the cause may be the memory of the
+    machine, or a database that is away for a while. Only if the first worker does not start does
+    the supervisor stop, because that is a mistake in the application or its settings. If the system
+    cannot start a process now, it is asked again after such pauses.
 
     Args:
         start: Starts a worker; its argument is whether no worker accepts requests yet.
@@ -122,6 +124,8 @@ class Supervisor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pending_restarts = 0
         self._pause = 0.0
+        # Whether a worker has been ready: the application can start.
+        self._has_served = False
 
     async def run(self) -> int:
         """Start the workers and return once all have ended, after `stop` or if none starts.
@@ -134,6 +138,7 @@ class Supervisor:
             # The first worker starts alone, so that an error of the application is printed once.
             first = await self._add()
             if first is not None and await first.started():
+                self._has_served = True
                 for _ in range(self._count - 1):
                     if await self._add() is None:
                         self._spawn(self._add_in_the_end())
@@ -264,18 +269,19 @@ class Supervisor:
         started = clock()
         await asyncio.wait({worker.ended})
         self.workers.discard(worker)
+        self._has_served |= worker.is_ready
         if self._stopped.is_set() or worker.retiring:
             return
         status = worker.ended.result()
         ending = f"worker {worker.pid} {describe_exit(status)}"
-        if not worker.is_ready and not any(other.is_ready for other in self.workers):
-            _log.error(
-                "%s before it could accept requests, and no other worker runs; see above",
-                ending,
-            )
-            self.stop(EXIT_USAGE if status == EXIT_USAGE else EXIT_FAILURE)
-            return
-        if clock() - started >= _STEADY_SECONDS:
+        if not worker.is_ready:
+            ending += " before it could accept requests"
+            if not self._has_served:
+                _log.error("%s; see above", ending)
+                self.stop(EXIT_USAGE if status == EXIT_USAGE else EXIT_FAILURE)
+                return
+        # A start that fails may take long, such as when it waits for a database.
+        elif clock() - started >= _STEADY_SECONDS:
             self._pause = 0
         when = f" in {self._pause:g} seconds" if self._pause else ""
         _log.error("%s; another one replaces it%s", ending, when)

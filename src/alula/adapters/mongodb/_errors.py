@@ -6,6 +6,7 @@ The driver's text stays in the log: it names hosts, indexes and the data of othe
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, TypeAlias
@@ -22,7 +23,7 @@ from alula.errors import (
     Unavailable,
 )
 
-__all__ = ["TOO_LARGE", "not_acknowledged", "translated", "was_refused"]
+__all__ = ["TOO_LARGE", "not_acknowledged", "translated", "unavailable", "was_refused"]
 
 _log = logging.getLogger("alula.mongodb")
 
@@ -49,6 +50,9 @@ _FORBIDDEN: Final = frozenset({13, 59, 115, 303})
 
 _UUID: Final = "uuid.UUID"
 """Part of the driver's text for a UUID, which it encodes only if the client says how."""
+
+_OPTIONS: Final = re.compile(r" \(configured timeouts[^)]*\)")
+"""What the driver repeats in its errors for each server."""
 
 Translation: TypeAlias = Callable[[Any], FrameworkError]
 
@@ -151,8 +155,14 @@ def timeout_or_outage(error: errors.PyMongoError) -> FrameworkError:
     return unavailable(error) if is_outage else timeout(error)
 
 
-def unavailable(_: object) -> Unavailable:
-    return Unavailable("The database cannot be reached; try again later")
+def unavailable(error: object) -> Unavailable:
+    unreachable = Unavailable("The database cannot be reached; try again later")
+    if isinstance(error, errors.PyMongoError):
+        # A note, which clients never see: it is part of the one line that a failed call logs. The
+        # driver appends all that it knows about the servers.
+        reason = _OPTIONS.sub("", str(error).partition(", Timeout: ")[0])
+        unreachable.add_note(f"MongoDB: {reason}"[:1_000])
+    return unreachable
 
 
 def too_large(_: object) -> BadRequest:

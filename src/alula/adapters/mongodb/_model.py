@@ -10,7 +10,11 @@ from contextvars import Context
 from typing import Any, Final, TypeAlias, cast
 
 from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.errors import ConnectionFailure
 from pymongo.synchronous.collection import Collection as SyncCollection
+
+from alula._public_error import log_text
+from alula.adapters.mongodb._errors import unavailable
 
 __all__ = ["CONCERNS", "Collection", "Model", "ModelSource", "resolved", "with_concerns"]
 
@@ -76,8 +80,11 @@ class ModelSource:
         """
         try:
             await self.resolve()
-        except Exception:  # noqa: BLE001  # the model may be a function of the user
-            _log.exception("the model of %s failed; its next call tries again", owner)
+        except Exception as error:  # noqa: BLE001  # the model may be a function of the user
+            text = "the model of %s failed; its next call tries again%s"
+            is_away = isinstance(error, ConnectionFailure)
+            reason = f": {log_text(unavailable(error))}" if is_away else ""
+            _log.error(text, owner, reason, exc_info=None if is_away else error)
 
     def _keep(self, attempt: asyncio.Task[Collection]) -> None:
         self._attempt = None

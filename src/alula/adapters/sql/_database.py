@@ -25,6 +25,7 @@ from alula.adapters.sql._statements._search import search_indexes
 from alula.adapters.sql._tables._ddl import create_statements
 from alula.adapters.sql._tables._declarations import Declaration, is_declared, one_of_each
 from alula.adapters.sql._tables._tables import Table, TableSource
+from alula.errors import Unavailable
 
 __all__ = ["Database", "Transaction"]
 
@@ -139,6 +140,8 @@ class Database:
         settings: PostgreSQL: settings of each connection, such as ``{"search_path": "shop"}``.
         sync: SQLite: "full" waits for the disk with each commit, so that not even a loss of power
             loses it. With "normal" a killed process loses nothing.
+        setting: Where the URL comes from, such as ``"CHAT_DATABASE_URL"``. If the database cannot
+            be reached at the start, the error names it.
 
     Raises:
         ValueError: The URL is not one of these, or an option is for another database.
@@ -169,11 +172,13 @@ class Database:
         read: str | Sequence[str] | None = None,
         settings: Mapping[str, str] | None = None,
         sync: Literal["normal", "full"] = "normal",
+        setting: str | None = None,
     ) -> None:
         address = url if isinstance(url, str) else "postgresql:///local"
         scheme = address.partition(":")[0].partition("+")[0]
         self.dialect: Dialect
         self._driver: Driver
+        self._setting = setting
         self._users = 0
         # In the order of their registration; what is created must not depend on that of a set.
         self._services: WeakKeyDictionary[TableService, Registered] = WeakKeyDictionary()
@@ -431,9 +436,17 @@ class Database:
         """Connect, so that errors show early; calls connect by themselves.
 
         Raises:
-            Exception: An error of the driver.
+            Unavailable: The database cannot be reached. A note of the error says why, with the
+                host, the port and the setting.
+            Exception: Another error of the driver.
         """
-        await self._driver.open()
+        try:
+            with translated():
+                await self._driver.open()
+        except Unavailable as error:
+            if self._setting is not None:
+                error.add_note(f"the URL comes from {self._setting}")
+            raise
 
     async def close(self) -> None:
         """Close all connections of this event loop and end all threads.

@@ -6,6 +6,7 @@ The driver's text stays in the log: it holds statements and the values of other 
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sqlite3
 import sys
@@ -331,8 +332,17 @@ def timeout() -> Timeout:
 
 
 def unavailable(error: BaseException) -> Unavailable:
-    _log.warning("the database cannot be reached: %.1000r", error)
-    return Unavailable("The database cannot be reached; try again later")
+    unreachable = Unavailable("The database cannot be reached; try again later")
+    # A note, which clients never see: it is part of the one line that a failed call logs.
+    notes: list[str] = getattr(error, "__notes__", [])
+    unreachable.add_note(": ".join([*notes, _reason(error)])[:1_000])
+    return unreachable
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.errno and error.errno > 0:
+        return os.strerror(error.errno)  # shorter than asyncio's, which repeats the address
+    return str(error) or type(error).__name__
 
 
 def unknown(error: BaseException, hint: str) -> GeneralError:

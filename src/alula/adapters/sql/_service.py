@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from alula._context import Params
 from alula._events import is_in_transaction
+from alula._public_error import log_text
 from alula._service_object import RecordFields
 from alula.adapters._database_options import MAX_CONDITIONS, MaxTime, in_time, read_max_time
 from alula.adapters._records import selector
@@ -34,6 +35,7 @@ from alula.adapters.sql._statements._statements import Statements
 from alula.adapters.sql._statements._where import compiled
 from alula.adapters.sql._tables._drift import check_columns, check_fields
 from alula.adapters.sql._tables._tables import Model, Table, TableSource, keys_between, table_of
+from alula.errors import Unavailable
 from alula.query import Query
 from alula.types import Id, Record
 
@@ -211,10 +213,11 @@ class SQLService(AdapterService[SQLOptions]):
             await self.database.acquire()
             self._holds_database = True
             self._take_id(await self._source.resolve(self.database))
-        except Exception:  # noqa: BLE001  # the model may be a function of the user
-            _log.exception(
-                "the table of the service %r could not be read; its next call tries again", path
-            )
+        except Exception as error:  # noqa: BLE001  # the model may be a function of the user
+            text = "the table of the service %r could not be read; its next call tries again%s"
+            is_away = isinstance(error, Unavailable)
+            reason = f": {log_text(error)}" if is_away else ""
+            _log.error(text, path, reason, exc_info=None if is_away else error)
         try:
             self._registered.path = path
             self.database.check_declarations()

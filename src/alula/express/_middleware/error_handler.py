@@ -11,13 +11,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from alula._public_error import public_error
+from alula._public_error import log_text, public_error
 from alula._routes import decode_segment
 from alula._service import ServiceHandle
 from alula.errors import FrameworkError
 from alula.express._chain import NextFunction, RespondAtOnce, responding_at_once
 from alula.express._request import Request
 from alula.express._response import Response
+from alula.logs._repeats import RepeatLimit
 from alula.outgoing import escape_html, short_line
 
 __all__ = [
@@ -123,7 +124,7 @@ def error_handler(
             shown = public_error(error, debug=req.app.debug)
         status = status_of(shown)
         hook = res.hook
-        if report is _log_error and (hook is None or hook.service.secret_ids):
+        if isinstance(report, _ErrorLog) and (hook is None or hook.service.secret_ids):
             # Reading it stores it, also where this log is off: the access log of an outer
             # application cannot look it up.
             _ = req.hides_id
@@ -340,7 +341,7 @@ def reporter(logger: Any) -> Report:
         TypeError: Errors cannot be reported to it.
     """
     if logger is None:
-        return _log_error
+        return _ErrorLog()
     if logger is False:
 
         def silence(error: Exception, status: int, req: Request) -> None:
@@ -365,15 +366,38 @@ def reporter(logger: Any) -> Report:
     return report
 
 
-def _log_error(error: Exception, status: int, req: Request) -> None:
-    level = logging.ERROR if status >= 500 else logging.INFO
-    if not _log.isEnabledFor(level):  # its text takes as long as half a response
-        return
-    where = short_line(f"{req.method} {req.shown_path}")
-    if _needs_stack(error, status):
-        _log.error("%s failed", where, exc_info=error)
-        return
-    text = str(error)
+class _ErrorLog:
+    """Writes errors to the log of `alula.express`.
+
+    An outage fails every request in the same way, so its line is written once in some seconds. The
+    access log has a line for each request.
+    """
+
+    def __init__(self) -> None:
+        self._repeats = RepeatLimit()
+
+    def __call__(self, error: Exception, status: int, req: Request) -> None:
+        level = logging.ERROR if status >= 500 else logging.INFO
+        if not _log.isEnabledFor(level):  # its text takes as long as half a response
+            return
+        where = short_line(f"{req.method} {req.shown_path}")
+        if _needs_stack(error, status):
+            _log.error("%s failed", where, exc_info=error)
+            return
+        text = _without_secrets(log_text(error), req)
+        name = type(error).__name__
+        suffix: str | None = ""
+        if status >= 500:
+            # Of the cause only its class: messages of drivers may hold secrets.
+            if error.__cause__ is not None:
+                name += f" from {type(error.__cause__).__name__}"
+            suffix = self._repeats.suffix(f"{name}: {text}")
+        if suffix is not None:
+            _log.log(level, "%s: %s: %s%s", where, name, short_line(text), suffix)
+
+
+def _without_secrets(text: str, req: Request) -> str:
+    """Return the text of an error without the query string and the id of a request, if secret."""
     if req.scope["query_string"]:
         for url in (req.url, req.shown_url):
             text = text.replace(url, req.path)
@@ -381,11 +405,7 @@ def _log_error(error: Exception, status: int, req: Request) -> None:
         segment = req.path.rstrip("/").rpartition("/")[2]
         for secret in filter(None, (segment, decode_segment(segment))):
             text = text.replace(secret, "...")
-    name = type(error).__name__
-    # Of the cause only its class: messages of drivers may hold secrets.
-    if status >= 500 and error.__cause__ is not None:
-        name += f" from {type(error.__cause__).__name__}"
-    _log.log(level, "%s: %s: %s", where, name, short_line(text))
+    return text
 
 
 def _needs_stack(error: Exception, status: int) -> bool:

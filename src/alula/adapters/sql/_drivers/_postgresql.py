@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
+from urllib.parse import urlsplit
 
 import asyncpg
 from asyncpg.transaction import Transaction as AsyncpgTransaction
@@ -152,6 +154,8 @@ class _Server:
         if not isinstance(url, str):
             async with self._starting:  # the others that connect meanwhile wait for it
                 url = (await url.start()).url
+        # The driver's errors name no address, or only a part of it.
+        where = f"PostgreSQL at {_address(url)}"
         try:
             return await asyncpg.connect(
                 url,
@@ -163,8 +167,17 @@ class _Server:
             )
         except TimeoutError as error:
             raise NoFreeConnection(
-                f"PostgreSQL did not accept a connection within {SECONDS_TO_CONNECT:g} seconds"
+                f"{where}: no connection within {SECONDS_TO_CONNECT:g} seconds"
             ) from error
+        except (OSError, asyncpg.PostgresError) as error:
+            error.add_note(where)
+            raise
+
+
+def _address(url: str) -> str:
+    """Return the hosts and ports of a URL, without the user and the password."""
+    address = urlsplit(url).netloc.rpartition("@")[2] or "the default address"
+    return address if re.search(r":\d+$|,|^the ", address) else f"{address}:5432"
 
 
 class PostgreSQL:
