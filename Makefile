@@ -20,22 +20,23 @@ demo: ## start the example chat (keeps its data in .data/chat)
 	@scripts/setup demo
 	@$(python) -m examples.chat
 
-test: setup ## the checkers, and the tests of all packages with coverage
+test: ## pyright, ruff, and the tests of all packages, with coverage if no program is missing
+	@scripts/setup test docs lint
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/test $(outside)
 
 outside: ## the pages, the chat, the wheel and the official clients, as their users have them
 	@scripts/setup test docs
 	@$(python) -m pytest -q -rfEs -n auto --dist worksteal $(outside)
 
-lowest: ## the fast tests with the lowest versions that pyproject.toml allows
-	@scripts/setup test docs
+lowest: ## the tests marked `contract` with the lowest versions that pyproject.toml allows
+	@scripts/setup test
 	@scripts/try-versions lowest
 
-newest: ## the fast tests with the newest of everything, on the newest Python that is here
-	@scripts/setup test docs
+newest: ## the same with the newest of everything, on the newest Python that is here
+	@scripts/setup test
 	@scripts/try-versions newest
 
-lint: ## ruff, mypy, pyright, ty
+lint: ## ruff and pyright
 	@scripts/setup test lint
 	@scripts/lint
 

@@ -11,6 +11,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -159,6 +161,32 @@ def missing() -> list[str]:
     return [reason for reason, what in found.items() if not what]
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line for each reason how many tests were left out.
+
+    If ALULA_LEFT_OUT names a file, write the names of those there for which a program is missing.
+    """
+    skipped = terminalreporter.stats.get("skipped", [])
+    for reason, count in Counter(map(_reason, skipped)).items():
+        terminalreporter.write_line(f"left out: {count} of the tests: {reason}")
+    if path := os.environ.get("ALULA_LEFT_OUT"):
+        lines = [f"{name}\n" for name in waiting_for_programs(skipped)]
+        Path(path).write_text("".join(lines), encoding="utf-8")
+
+
+def waiting_for_programs(skipped: Iterable[pytest.TestReport]) -> Iterator[str]:
+    """Yield the names of the tests that another machine, where nothing is missing, can run."""
+    reasons = missing()
+    for report in skipped:
+        if _reason(report) in reasons:
+            yield report.nodeid
+
+
+def _reason(report: pytest.TestReport) -> str:
+    assert isinstance(report.longrepr, tuple)
+    return report.longrepr[2].removeprefix("Skipped: ")
+
+
 if __name__ == "__main__":
     for line in missing():
-        print(f"setup: {line}")
+        print(line)

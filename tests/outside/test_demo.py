@@ -1,4 +1,7 @@
-"""`make demo`, as the README says it: in a fresh clone, with an environment of its own."""
+"""`make demo`, as the README says it: in a fresh clone, with an environment of its own.
+
+It runs on a PATH without the programs that only some tests need (`scripts/bare`).
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def demo(clone: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     log = clone / "demo.log"
     with log.open("w") as output:
         process = subprocess.Popen(
-            ["make", "demo"],
+            [ROOT / "scripts" / "bare", "make", "demo"],
             cwd=clone,
             env=variables(PORT="0"),
             stdin=subprocess.DEVNULL,
