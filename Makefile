@@ -45,7 +45,7 @@ format: ## let ruff format and mend what it can
 	@$(python) -m ruff check --quiet --fix .
 	@$(python) -m ruff format --quiet .
 
-bench: ## measure against other frameworks, print tables, write plots (only=rest, mongodb, sql, client, realtime or start)
+bench: ## measure against other frameworks, print tables, write plots (only=generated, rest, mongodb, sql, client, realtime or start)
 	@scripts/setup bench
 	@$(python) -m benchmarks.run $(only)
 
