@@ -187,7 +187,7 @@ def main() -> None:
         print(f"bench: {rounds} rounds of {seconds:g} s: medians, and least processor times")
         for line in verdicts(contest, summaries):
             print(f"bench: {line}")
-        if not options.only and not rows:
+        if contest is not GENERATED and not options.only and not rows:
             suffix = "" if contest is REST else f"-{name}"
             write_plot(contest, figures, options.plots / f"benchmarks{suffix}.svg")
 

@@ -10,6 +10,7 @@ The tests below these paths have the mark `contract`, but for slow ones. `make l
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,13 +46,17 @@ PATHS = (
 
 def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
     """Mark the tests of the contract."""
-    paths = [TESTS / path for path in PATHS]
     for item in items:
-        slow = item.get_closest_marker("slow") is not None
-        if any(item.path.is_relative_to(path) for path in paths) and (
-            not slow or item.path.is_relative_to(SLOW_TOO)
+        if is_listed(item.path) and (
+            item.get_closest_marker("slow") is None or item.path.parent == SLOW_TOO
         ):
             item.add_marker(pytest.mark.contract)
+
+
+@cache
+def is_listed(file: Path) -> bool:
+    """Tell whether a file is at or below one of the paths."""
+    return any(file.is_relative_to(TESTS / path) for path in PATHS)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def clone(tmp_path_factory) -> Path:
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         absent("no clone of the project: what a fresh clone does is left out")
     command = ["git", "clone", "--quiet", str(ROOT), str(folder)]
-    subprocess.run(command, check=True, timeout=SECONDS_TO_END)
+    subprocess.run(command, check=True, timeout=SECONDS_TO_INSTALL)
     return folder
 
 
