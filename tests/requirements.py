@@ -24,7 +24,6 @@ CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrom
 NO_NODE = "no Node (20.19 or newer): the tests with JavaScript clients are left out"
 NO_CHROMIUM = "no Chromium on the PATH: the tests in a browser are left out"
 NO_SCHEMATHESIS = "no schemathesis: the requests that it makes up are left out"
-NO_WRK = "no wrk on the PATH: the measurements under load are left out"
 NO_NGINX = "no nginx on the PATH (Debian has it in /usr/sbin): the tests behind it are left out"
 
 NO_REDIS = "no redis-server on the PATH: the tests on a real Redis are left out"
@@ -65,11 +64,6 @@ def require_schemathesis() -> str:
     """Return the path of the command, which makes up requests from a description of an API."""
     command = Path(sys.executable).with_name("schemathesis")
     return str(command) if command.exists() else absent(NO_SCHEMATHESIS)
-
-
-def require_wrk() -> str:
-    """Return the path of wrk, which makes load."""
-    return shutil.which("wrk") or absent(NO_WRK)
 
 
 def require_nginx() -> str:
@@ -147,7 +141,6 @@ def missing() -> list[str]:
     found = {
         NO_NODE: find_node(),
         NO_CHROMIUM: find_chromium(),
-        NO_WRK: shutil.which("wrk"),
         NO_NGINX: shutil.which("nginx"),
         NO_REDIS: os.environ.get("ALULA_REDIS_URL") or shutil.which("redis-server"),
         NO_VALGRIND: shutil.which("valgrind"),

@@ -59,10 +59,9 @@ def modules(tmp_path: Path, bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -
     return folder
 
 
-PROGRAMS = ("wrk", "nginx", "redis-server", "valgrind", "pgbouncer", "mongod")
+PROGRAMS = ("nginx", "redis-server", "valgrind", "pgbouncer", "mongod")
 REQUIREMENTS = [
     (requirements.require_node, "node", requirements.NO_NODE),
-    (requirements.require_wrk, "wrk", requirements.NO_WRK),
     (requirements.require_nginx, "nginx", requirements.NO_NGINX),
     (requirements.require_redis, "redis-server", requirements.NO_REDIS),
     (requirements.require_valgrind, "valgrind", requirements.NO_VALGRIND),
@@ -103,7 +102,7 @@ def test_fails_without_it_where_nothing_may_be_missing(
 def test_only_true_makes_it_a_failure(bin_folder, monkeypatch, value):
     monkeypatch.setenv("CI", value)
     with pytest.raises(pytest.skip.Exception):
-        requirements.require_wrk()
+        requirements.require_nginx()
 
 
 def test_node_of_the_environment_comes_before_that_of_the_machine(bin_folder):
@@ -172,7 +171,6 @@ def test_a_server_of_ones_own_takes_the_place_of_a_mongod(modules, monkeypatch):
 def test_lists_what_is_missing(modules, bin_folder):
     assert requirements.missing() == [
         requirements.NO_CHROMIUM,
-        requirements.NO_WRK,
         requirements.NO_NGINX,
         requirements.NO_REDIS,
         requirements.NO_VALGRIND,
