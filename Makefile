@@ -20,22 +20,23 @@ demo: ## start the example chat (keeps its data in .data/chat)
 	@scripts/setup demo
 	@$(python) -m examples.chat
 
-test: setup ## the checkers, and the tests of all packages with coverage
+test: ## pyright, ruff, and the tests of all packages, with coverage if no program is missing
+	@scripts/setup test docs lint
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/test $(outside)
 
 outside: ## the pages, the chat, the wheel and the official clients, as their users have them
 	@scripts/setup test docs clients
 	@$(python) -m pytest -q -rfEs -n auto --dist worksteal $(outside)
 
-lowest: ## the fast tests with the lowest versions that pyproject.toml allows
-	@scripts/setup test docs
+lowest: ## the tests marked `contract` with the lowest versions that pyproject.toml allows
+	@scripts/setup test
 	@scripts/try-versions lowest
 
-newest: ## the fast tests with the newest of everything, on the newest Python that is here
-	@scripts/setup test docs
+newest: ## the same with the newest of everything, on the newest Python that is here
+	@scripts/setup test
 	@scripts/try-versions newest
 
-lint: ## ruff, mypy, pyright, ty
+lint: ## ruff and pyright
 	@scripts/setup test lint
 	@scripts/lint
 
@@ -44,7 +45,7 @@ format: ## let ruff format and mend what it can
 	@$(python) -m ruff check --quiet --fix .
 	@$(python) -m ruff format --quiet .
 
-bench: ## measure against other frameworks, print tables, write plots (only=rest, mongodb, sql, client, realtime or start)
+bench: ## measure against other frameworks, print tables, write plots (only=generated, rest, mongodb, sql, client, realtime or start)
 	@scripts/setup bench
 	@$(python) -m benchmarks.run $(only)
 

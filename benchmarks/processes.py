@@ -99,20 +99,32 @@ def conversation(command: Sequence[str], cwd: Path) -> Iterator[Callable[[str], 
 
 @contextlib.contextmanager
 def running(
-    contender: Contender, environment: Mapping[str, str], core: int = 0
+    contender: Contender,
+    environment: Mapping[str, str],
+    core: int = 0,
+    folder: Path | None = None,
 ) -> Iterator[Server]:
-    """Run a server on a core."""
+    """Run a server on a core, in a folder of its own if there is one, where it writes its log."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]
     node = contender.command[0] == "node"
     command = [part.format(port=port) for part in contender.command]
-    process = subprocess.Popen(
-        [*pinned(core), *command],
-        cwd=HERE if node else ROOT,
-        env={**os.environ, "NODE_ENV": "production", **contender.environment, **environment},
-        stdout=subprocess.DEVNULL,
-    )
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context((folder / "server.log").open("wb")) if folder else None
+        process = subprocess.Popen(
+            [*pinned(core), *command],
+            cwd=folder or (HERE if node else ROOT),
+            env={
+                **os.environ,
+                "NODE_ENV": "production",
+                "PORT": str(port),
+                **contender.environment,
+                **environment,
+            },
+            stdout=log or subprocess.DEVNULL,
+            stderr=log,
+        )
     base = f"http://127.0.0.1:{port}"
     try:
         path = contender.rows[0].path

@@ -33,6 +33,7 @@ from benchmarks.contenders import (
     Row,
 )
 from benchmarks.database import Fresh, mongodb, postgresql, sqlite
+from benchmarks.generated import GENERATED, measure_generated
 from benchmarks.plot import write_plot
 from benchmarks.realtime import REALTIME, measure_sockets
 from benchmarks.start import measure_start, start_table, start_verdicts
@@ -40,6 +41,7 @@ from benchmarks.table import Figures, summaries_of, table, verdicts
 from benchmarks.wrk import Figure, serving
 
 CONTESTS = {
+    "generated": GENERATED,
     "rest": REST,
     "mongodb": MONGODB,
     "postgresql": POSTGRESQL,
@@ -131,6 +133,8 @@ def run(
     """Measure, and say meanwhile who has been."""
     if contest is CLIENT:
         measured = measure_clients(contenders, rows, rounds, seconds if rounds else 0.0)
+    elif contest is GENERATED:
+        measured = measure_generated(contenders, rows, rounds, seconds)
     elif contest is REALTIME:
         measured = measure_sockets(contenders, rows, rounds, seconds)
     else:
@@ -183,7 +187,7 @@ def main() -> None:
         print(f"bench: {rounds} rounds of {seconds:g} s: medians, and least processor times")
         for line in verdicts(contest, summaries):
             print(f"bench: {line}")
-        if not options.only and not rows:
+        if contest is not GENERATED and not options.only and not rows:
             suffix = "" if contest is REST else f"-{name}"
             write_plot(contest, figures, options.plots / f"benchmarks{suffix}.svg")
 

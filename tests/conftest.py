@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.requirements import require_mongod, require_postgresql
+from tests.contract import pytest_collection_modifyitems
+from tests.requirements import pytest_terminal_summary, require_mongod, require_postgresql
 from tests.tracing import (
     pytest_collection,
     pytest_fixture_setup,
@@ -32,16 +33,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "pytest_collection",
+    "pytest_collection_modifyitems",
     "pytest_fixture_setup",
     "pytest_pyfunc_call",
     "pytest_runtest_protocol",
     "pytest_runtest_teardown",
     "pytest_sessionfinish",
+    "pytest_terminal_summary",
 ]
 
 # Deadlines and the check for slowness measure the machine, not the code.
 calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("dev", **calm)
+settings.register_profile("dev", **calm, max_examples=30)
 settings.register_profile(
     "ci", **calm, derandomize=True, database=None, print_blob=True, max_examples=40
 )

@@ -11,6 +11,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,7 +26,6 @@ NO_NODE = "no Node (20.19 or newer): the tests with JavaScript clients are left 
 NO_CHROMIUM = "no Chromium on the PATH: the tests in a browser are left out"
 NO_GENERATORS = "no generators of clients (scripts/setup clients): their tests are left out"
 NO_SCHEMATHESIS = "no schemathesis: the requests that it makes up are left out"
-NO_WRK = "no wrk on the PATH: the measurements under load are left out"
 NO_NGINX = "no nginx on the PATH (Debian has it in /usr/sbin): the tests behind it are left out"
 
 NO_REDIS = "no redis-server on the PATH: the tests on a real Redis are left out"
@@ -76,11 +77,6 @@ def require_schemathesis() -> str:
     """Return the path of the command, which makes up requests from a description of an API."""
     command = Path(sys.executable).with_name("schemathesis")
     return str(command) if command.exists() else absent(NO_SCHEMATHESIS)
-
-
-def require_wrk() -> str:
-    """Return the path of wrk, which makes load."""
-    return shutil.which("wrk") or absent(NO_WRK)
 
 
 def require_nginx() -> str:
@@ -158,7 +154,6 @@ def missing() -> list[str]:
     found = {
         NO_NODE: find_node(),
         NO_CHROMIUM: find_chromium(),
-        NO_WRK: shutil.which("wrk"),
         NO_NGINX: shutil.which("nginx"),
         NO_REDIS: os.environ.get("ALULA_REDIS_URL") or shutil.which("redis-server"),
         NO_VALGRIND: shutil.which("valgrind"),
@@ -172,6 +167,32 @@ def missing() -> list[str]:
     return [reason for reason, what in found.items() if not what]
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line for each reason how many tests were left out.
+
+    If ALULA_LEFT_OUT names a file, write the names of those there for which a program is missing.
+    """
+    skipped = terminalreporter.stats.get("skipped", [])
+    for reason, count in Counter(map(_reason, skipped)).items():
+        terminalreporter.write_line(f"left out: {count} of the tests: {reason}")
+    if path := os.environ.get("ALULA_LEFT_OUT"):
+        lines = [f"{name}\n" for name in waiting_for_programs(skipped)]
+        Path(path).write_text("".join(lines), encoding="utf-8")
+
+
+def waiting_for_programs(skipped: Iterable[pytest.TestReport]) -> Iterator[str]:
+    """Yield the names of the tests that another machine, where nothing is missing, can run."""
+    reasons = missing()
+    for report in skipped:
+        if _reason(report) in reasons:
+            yield report.nodeid
+
+
+def _reason(report: pytest.TestReport) -> str:
+    assert isinstance(report.longrepr, tuple)
+    return report.longrepr[2].removeprefix("Skipped: ")
+
+
 if __name__ == "__main__":
     for line in missing():
-        print(f"setup: {line}")
+        print(line)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -58,10 +59,9 @@ def modules(tmp_path: Path, bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -
     return folder
 
 
-PROGRAMS = ("wrk", "nginx", "redis-server", "valgrind", "pgbouncer", "mongod")
+PROGRAMS = ("nginx", "redis-server", "valgrind", "pgbouncer", "mongod")
 REQUIREMENTS = [
     (requirements.require_node, "node", requirements.NO_NODE),
-    (requirements.require_wrk, "wrk", requirements.NO_WRK),
     (requirements.require_nginx, "nginx", requirements.NO_NGINX),
     (requirements.require_redis, "redis-server", requirements.NO_REDIS),
     (requirements.require_valgrind, "valgrind", requirements.NO_VALGRIND),
@@ -102,7 +102,7 @@ def test_fails_without_it_where_nothing_may_be_missing(
 def test_only_true_makes_it_a_failure(bin_folder, monkeypatch, value):
     monkeypatch.setenv("CI", value)
     with pytest.raises(pytest.skip.Exception):
-        requirements.require_wrk()
+        requirements.require_nginx()
 
 
 def test_node_of_the_environment_comes_before_that_of_the_machine(bin_folder):
@@ -171,7 +171,6 @@ def test_a_server_of_ones_own_takes_the_place_of_a_mongod(modules, monkeypatch):
 def test_lists_what_is_missing(modules, bin_folder):
     assert requirements.missing() == [
         requirements.NO_CHROMIUM,
-        requirements.NO_WRK,
         requirements.NO_NGINX,
         requirements.NO_REDIS,
         requirements.NO_VALGRIND,
@@ -195,3 +194,95 @@ def test_lists_missing_javascript(modules, bin_folder):
         requirements.NO_NODE,
         f"no {modules}: the tests with JavaScript clients are left out",
     ]
+
+
+LEFT_OUT = """
+import pytest
+from tests import requirements
+from tests.requirements import pytest_terminal_summary
+
+def test_behind_nginx():
+    requirements.absent(requirements.NO_NGINX)
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_in_a_browser(number):
+    requirements.absent(requirements.NO_CHROMIUM)
+
+def test_for_another_reason():
+    pytest.skip("not today")
+
+def test_that_passes():
+    pass
+"""
+
+
+def test_says_once_for_each_reason_what_was_left_out(bin_folder, tmp_path):
+    """The names of what a program is missing for are in a file, for a machine that has it."""
+    program(bin_folder, "node")
+    root = Path(__file__).parents[1]
+    (tmp_path / "conftest.py").write_text(
+        "from tests.requirements import pytest_terminal_summary as pytest_terminal_summary"
+    )
+    (tmp_path / "test_some.py").write_text(LEFT_OUT)
+    names = tmp_path / "names.txt"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, "--rootdir", tmp_path, "--import-mode=importlib", tmp_path / "test_some.py"],
+        cwd=tmp_path,
+        env={"PATH": str(bin_folder), "PYTHONPATH": str(root), "ALULA_LEFT_OUT": str(names)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("left out: ")]
+    assert lines == [
+        f"left out: 1 of the tests: {requirements.NO_NGINX}",
+        f"left out: 2 of the tests: {requirements.NO_CHROMIUM}",
+        "left out: 1 of the tests: not today",
+    ], done.stdout
+    assert names.read_text().splitlines() == [
+        "test_some.py::test_behind_nginx",
+        "test_some.py::test_in_a_browser[1]",
+        "test_some.py::test_in_a_browser[2]",
+    ]
+
+
+class TestBare:
+    """`scripts/bare` runs a command as on a machine without these programs."""
+
+    BARE = Path(__file__).parents[1] / "scripts" / "bare"
+
+    @pytest.fixture
+    def folder(self, bin_folder, monkeypatch) -> Path:
+        """The first folder of the PATH: with all of the programs, and another one."""
+        for name in (*PROGRAMS, *requirements.CHROMIUM_NAMES, "another"):
+            program(bin_folder, name)
+        monkeypatch.setenv("PATH", f"{bin_folder}:/usr/bin:/bin")
+        return bin_folder
+
+    def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.BARE, *command], capture_output=True, text=True, check=False, cwd=self.BARE.parent
+        )
+
+    def test_all_of_the_programs_are_missing(self, folder):
+        code = "from shutil import which; import sys; print([n for n in sys.argv[1:] if which(n)])"
+        names = [*PROGRAMS, *requirements.CHROMIUM_NAMES, "another", "sh"]
+        done = self.run(sys.executable, "-c", code, *names)
+        assert done.stdout == "['another', 'sh']\n", done.stderr
+
+    def test_each_program_that_a_test_may_wait_for_is_one_of_them(self):
+        listed = self.BARE.read_text().partition('programs="')[2].partition('"')[0].split()
+        assert {*PROGRAMS, *requirements.CHROMIUM_NAMES} <= set(listed)
+
+    def test_what_is_missing_is_no_failure(self, folder, monkeypatch):
+        monkeypatch.setenv("CI", "true")
+        done = self.run("sh", "-c", "echo ${CI:-unset}")
+        assert done.stdout == "unset\n"
+
+    def test_the_status_is_that_of_the_command_and_no_links_are_left(self, folder, monkeypatch):
+        links = folder.parent / "links"
+        links.mkdir()
+        monkeypatch.setenv("TMPDIR", str(links))
+        assert self.run("sh", "-c", "exit 7").returncode == 7
+        assert list(links.iterdir()) == []

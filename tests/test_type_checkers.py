@@ -20,6 +20,9 @@ from tests.requirements import absent
 
 pytestmark = [pytest.mark.slow, pytest.mark.untraced]
 
+# `make test` runs one type checker.
+of_a_release = pytest.mark.release
+
 FOLDER = Path(__file__).parent / "typing"
 MISTAKE = re.compile(r"\s*# type: ignore\[.*$")
 # ty does not look at the keywords of `**given: Unpack[GivenParams]` yet.
@@ -112,6 +115,7 @@ def found_by_ty(folder: Path, *arguments: str) -> Iterator[Place]:
         yield name, int(line)
 
 
+@of_a_release
 def test_ty_finds_the_mistakes(unmarked):
     assert set(found_by_ty(unmarked)) == mistakes(without=UNSEEN_BY_TY)
 
@@ -144,6 +148,7 @@ def test_pyright_accepts_the_code_of_the_pages(pages, shown):
     assert places == shown | {("wrong.py", 3), ("wrong.py", 6)}
 
 
+@of_a_release
 def test_mypy_accepts_the_code_of_the_pages(pages, shown):
     rules = [
         argument for rule in NOT_OF_PAGES_BY_MYPY for argument in ("--disable-error-code", rule)
@@ -159,6 +164,7 @@ def test_mypy_accepts_the_code_of_the_pages(pages, shown):
     assert places == shown | {("wrong.py", 3), ("wrong.py", 6)}, output
 
 
+@of_a_release
 def test_ty_accepts_the_code_of_the_pages(pages):
     ignored = [argument for rule in OPTIONAL_OF_TY for argument in ("--ignore", rule)]
     assert set(found_by_ty(pages, *ignored)) == {("wrong.py", 3)}

@@ -30,7 +30,7 @@ from benchmarks.instructions.callgrind import (
 )
 
 LIMIT = 0.03
-REQUESTS = ("get", "find", "post", "get, signed in", "error 404")
+REQUESTS = ("generated get", "generated find", "generated patch", "get", "post")
 BASELINE = Path(__file__).with_name("baseline.json")
 PROGRAM = (sys.executable, "-m", "benchmarks.instructions.program")
 # Those that work during one of the requests.

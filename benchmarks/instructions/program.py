@@ -1,7 +1,9 @@
 """The program whose instructions are counted: requests to an application, without sockets.
 
-What a socket costs depends on the kernel and on what else arrives, so requests are ASGI calls. The
-application is whole: middleware, routing, hooks, service, response.
+What a socket costs depends on the kernel and on what else arrives, so requests are ASGI calls. One
+application is what `alula new` writes, untouched: users, real time, the log of requests. Its
+records are in memory, since how often a database is waited for depends on the machine. The other
+one has services and next to nothing else.
 
 Each request is measured in blocks of equal length. A mark before and behind each block tells
 Callgrind where it is (`benchmarks.instructions.callgrind`). At the end the program prints as JSON
@@ -13,11 +15,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 from json import dumps
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -26,7 +32,6 @@ from uvicorn.server import ServerState
 
 from alula import App
 from alula.adapters.memory import MemoryService
-from alula.authentication import AuthenticationService, authenticate
 from alula.express import (
     HTTPProtocol,
     error_handler,
@@ -36,10 +41,9 @@ from alula.express import (
     rest,
     urlencoded,
 )
+from alula.logs import configure_logging
 from alula.schema import with_schema
-from benchmarks.contenders import SIGNED_IN
 from benchmarks.records import records
-from benchmarks.servers.alula_sign_in import SECRET
 from benchmarks.servers.bare_app import app as bare_app
 from benchmarks.servers.messages import Message
 
@@ -57,6 +61,7 @@ HEADERS = [
     (b"accept", b"*/*"),
 ]
 PAGES = {"default": 10, "max": 50}
+ACCOUNT = {"email": "ada@example.com", "password": "correct horse"}
 BODY = dumps({"text": "x" * 960, "room": "room 5", "read": False}).encode()
 
 
@@ -104,7 +109,9 @@ class Request:
 
     def through_server(self, app: Application) -> Turn:
         """Return what sends the request through uvicorn's protocol, as `app.run` uses it."""
-        config = uvicorn.Config(app, http=HTTPProtocol, lifespan="off", log_config=None)
+        config = uvicorn.Config(
+            app, http=HTTPProtocol, lifespan="off", log_config=None, access_log=False
+        )
         config.load()
         state = ServerState()
         state.default_headers = [(b"date", b"Mon, 01 Jan 2024 00:00:00 GMT")]
@@ -144,48 +151,94 @@ class Transport(asyncio.Transport):
         raise AssertionError("no request asks for an upgrade")
 
 
-async def application() -> Any:
-    """Return the application of the five requests, with what an application of its kind has."""
+async def bare_application() -> Any:
+    """Return an application with two services, and with what every application has."""
     app = express(App())
     app.use(json(), urlencoded())
     app.configure(rest())
-    app.use("users", MemoryService(start_id=1))
-    app.use("authentication", AuthenticationService(app, secret=SECRET))
-    for path in ("memory", "own"):
-        app.use(path, MemoryService(multi=True, paginate=PAGES))
-        await app.service(path).create(records())
-    app.service("own").hooks(around=[authenticate("jwt")])
+    app.use("memory", MemoryService(multi=True, paginate=PAGES))
     app.use("messages", with_schema(MemoryService(), Message))
     app.use(not_found(), error_handler())
-    await app.service("users").create({"email": "ada@example.com"})
+    await app.service("memory").create(records())
     await app.setup()
     return app
 
 
 def requests() -> dict[str, Request]:
-    """Return the five requests by name."""
-    token = SIGNED_IN[0].rpartition(" ")[2].encode()
-    json_type = (b"content-type", b"application/json")
-    length = (b"content-length", b"%d" % len(BODY))
+    """Return the two requests to the application above by name."""
     return {
         "get": Request("GET", "/memory/5"),
-        "find": Request("GET", "/memory", b"$limit=10&$sort[createdAt]=-1"),
-        "post": Request("POST", "/messages", headers=(json_type, length), body=BODY, status=201),
-        "get, signed in": Request(
-            "GET", "/own/5", headers=((b"authorization", b"Bearer " + token),)
-        ),
-        "error 404": Request("GET", "/memory/5000", status=404),
+        "post": Request("POST", "/messages", headers=headers_of(BODY), body=BODY, status=201),
     }
 
 
-async def turns() -> dict[str, Turn]:
+def headers_of(body: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    """Return the headers of a body."""
+    return (b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))
+
+
+def write_application(folder: Path) -> Path:
+    """Let `alula new` write an application; return its folder."""
+    new = "import sys; from alula._cli import main; sys.argv[0] = 'alula'; main()"
+    answers = ("--yes", "--authentication", "--database", "memory", "--realtime")
+    subprocess.run(
+        [sys.executable, "-c", new, "new", "shop", *answers],
+        cwd=folder,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    return folder / "shop"
+
+
+async def generated_application(folder: Path) -> tuple[Any, str]:
+    """Return the application of a folder, and the token of a user who has signed in."""
+    os.environ |= {"ALULA_ENV": "production", "SHOP_AUTHENTICATION_SECRET": "s" * 48}
+    sys.path.insert(0, str(folder))
+    module: Any = import_module("app")
+    configure_logging()  # as `alula serve` does
+    app = module.app
+    await app.setup()
+    await app.service("users").create(ACCOUNT)
+    signed_in = await app.service("authentication").create({"strategy": "local", **ACCOUNT})
+    return app, signed_in["accessToken"]
+
+
+def generated_requests(token: str) -> dict[str, Request]:
+    """Return the three requests to the generated application by name, and what fills it."""
+    signed_in = (b"authorization", b"Bearer " + token.encode())
+    body = dumps({"text": "Changed"}).encode()
+    with_body = (signed_in, *headers_of(body))
+    return {
+        "generated get": Request("GET", "/messages/{id}", headers=(signed_in,)),
+        "generated find": Request("GET", "/messages", b"$limit=10", (signed_in,)),
+        "generated patch": Request("PATCH", "/messages/{id}", headers=with_body, body=body),
+    }
+
+
+async def generated_turns(folder: Path) -> dict[str, Turn]:
+    """Return the turns of the requests to the generated application by name."""
+    app, token = await generated_application(folder)
+    found = generated_requests(token)
+    create = replace(found["generated patch"], method="POST", path="/messages", status=201)
+    for _ in range(40):
+        await create.to(app)()
+    page = await app.service("messages").find(query={"$limit": 1})
+    key = page["data"][0]["id"]
+    return {
+        name: replace(request, path=request.path.format(id=key)).to(app)
+        for name, request in found.items()
+    }
+
+
+async def turns(folder: Path) -> dict[str, Turn]:
     """Return the turns of the five requests by name, and those that split `get` by part."""
-    app = await application()
-    five = requests()
-    get = five["get"]
+    app = await bare_application()
+    two = requests()
+    get = two["get"]
     memory = app.service("memory")
     return {
-        **{name: request.to(app) for name, request in five.items()},
+        **await generated_turns(folder),
+        **{name: request.to(app) for name, request in two.items()},
         "get: service call": lambda: memory.get("5"),
         "get: with server": get.through_server(app),
         "bare": get.to(bare_app),
@@ -230,11 +283,12 @@ async def calls_of(run: Turn) -> dict[str, int]:
     return dict(sorted(calls.items()))
 
 
-async def main(names: list[str]) -> None:
+async def main(folder: Path, names: list[str]) -> None:
     """Measure the turns of these names, or all of them."""
-    known = await turns()
+    known = await turns(folder)
     print(dumps(await measure({name: known[name] for name in names or known})))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1:]))
+    with tempfile.TemporaryDirectory() as parent:
+        asyncio.run(main(write_application(Path(parent)), sys.argv[1:]))

@@ -15,13 +15,13 @@ HERE = {"python": "3.11", "processor": "one"}
 # The second application has one hook more.
 SLOWED = """
 import asyncio, json
-from benchmarks.instructions.program import application, measure, requests
+from benchmarks.instructions.program import bare_application, measure, requests
 
 async def pass_on(context, next):
     await next()
 
 async def main():
-    as_before, slowed = await application(), await application()
+    as_before, slowed = await bare_application(), await bare_application()
     slowed.service("memory").hooks(around=[pass_on])
     get = requests()["get"]
     apps = {"as before": as_before, "again": as_before, "slowed": slowed}

@@ -1,4 +1,7 @@
-"""The documentation, built once: what `make docs` has left, where nothing has changed since."""
+"""The documentation, built once for all tests of a run.
+
+`site/` is not read, so that `make docs` may write it at the same time.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,6 @@ import pytest
 from tests.shared_folders import fill_once, shared_root
 
 ROOT = Path(__file__).parents[2]
-BUILT = ROOT / "site"
-SOURCES = ("docs", "src", "mkdocs.yml")
-
-
-def changed_at(*paths: Path) -> float:
-    """Return when the newest file at or below the paths was changed."""
-    files = [file for path in paths for file in (path, *path.rglob("*")) if file.is_file()]
-    return max(file.stat().st_mtime for file in files if "__pycache__" not in file.parts)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -31,10 +26,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the built pages."""
-    index = BUILT / "index.html"
-    sources = changed_at(*(ROOT / name for name in SOURCES))
-    if index.exists() and index.stat().st_mtime >= sources:
-        return BUILT
     return fill_once(shared_root(tmp_path_factory) / "site", _build)
 
 

@@ -1,4 +1,7 @@
-"""`make demo`, as the README says it: in a fresh clone, with an environment of its own."""
+"""`make demo`, as the README says it: in a fresh clone, with an environment of its own.
+
+It runs on a PATH without the programs that only some tests need (`scripts/bare`).
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def clone(tmp_path_factory) -> Path:
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         absent("no clone of the project: what a fresh clone does is left out")
     command = ["git", "clone", "--quiet", str(ROOT), str(folder)]
-    subprocess.run(command, check=True, timeout=SECONDS_TO_END)
+    subprocess.run(command, check=True, timeout=SECONDS_TO_INSTALL)
     return folder
 
 
@@ -43,7 +46,7 @@ def demo(clone: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     log = clone / "demo.log"
     with log.open("w") as output:
         process = subprocess.Popen(
-            ["make", "demo"],
+            [ROOT / "scripts" / "bare", "make", "demo"],
             cwd=clone,
             env=variables(PORT="0"),
             stdin=subprocess.DEVNULL,

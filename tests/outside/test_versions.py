@@ -25,16 +25,6 @@ def test_every_range_begins_at_a_version_that_can_be_installed():
         assert [spec.version for spec in each.specifier if spec.operator == ">="], str(each)
 
 
-def test_what_is_used_without_being_public_has_an_end():
-    (uvicorn,) = (each for each in EXTRAS if each.name == "uvicorn")
-    (newest,) = re.findall(
-        r"^uvicorn==(.*)$", (ROOT / "requirements" / "constraints.txt").read_text(), re.MULTILINE
-    )
-    major, minor, *_ = map(int, newest.split("."))
-    assert uvicorn.specifier.contains(newest)
-    assert not uvicorn.specifier.contains(f"{major}.{minor + 1}.0")
-
-
 def test_both_ends_of_the_ranges_are_tried_by_ci():
     assert {"lowest", "newest"} <= words_after("check", ROOT / ".ci" / "run")
 
