@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from alula._context import HookContext, Params
@@ -22,6 +22,7 @@ from alula.common_hooks._call import (
 )
 from alula.errors import NotFound
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
+from alula.outgoing import now_as_in_json
 from alula.types import METHODS_WITHOUT_DATA, UNSET
 
 __all__ = ["soft_delete", "timestamps", "unix_milliseconds", "utc_now"]
@@ -40,8 +41,11 @@ def unix_milliseconds() -> int:
 
 
 def utc_now() -> datetime:
-    """Return the current time as a datetime in UTC, for stores that have a type for it."""
-    return datetime.now(UTC)
+    """Return the current time as a datetime in UTC, for stores that have a type for it.
+
+    It has milliseconds, as JSON has, so that clients can find records by the times they receive.
+    """
+    return now_as_in_json()
 
 
 @hook_factory("timestamps()")

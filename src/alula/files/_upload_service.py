@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping
 from copy import copy
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
@@ -26,7 +25,7 @@ from alula.errors import BadRequest, UnsupportedMediaType
 from alula.files._content_types import UNKNOWN_TYPE, is_content_type
 from alula.files._form import Upload, check_file_name
 from alula.files._store import FileStore, StagedFile
-from alula.outgoing import RedactedRecord, javascript_date
+from alula.outgoing import RedactedRecord, javascript_date, now_as_in_json
 from alula.query import Grammar
 from alula.types import Id, Record, is_list, is_mapping
 
@@ -230,7 +229,7 @@ class UploadService:
             for staged, name, content_type in files:
                 facts: dict[str, Any] = {"name": name, "type": content_type, "size": staged.size}
                 facts["sha256"] = staged.sha256
-                now = datetime.now(UTC)  # schemas know times as JSON has them
+                now = now_as_in_json()  # schemas know times as JSON has them
                 new_record = {**values, **facts, "createdAt": javascript_date(now)}
                 new_records.append({**self._check_record(new_record), **facts, "createdAt": now})
         except BaseException:
