@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from alula.errors import BadRequest
-from alula.types import JSONValue, Record
+from alula.types import JSONValue, Record, is_mapping
 
 __all__ = [
     "MAX_RESULT",
@@ -64,7 +64,7 @@ def read_max_result(value: object, bound: ResultBound | None) -> ResultBound | N
     if value is False:
         return None
     example = '{"records": 1000, "bytes": 1_000_000}'
-    if not isinstance(value, Mapping):
+    if not is_mapping(value):
         raise ValueError(f"max_result is {value!r}; give {example}, or False for no bound")
     names: Mapping[Any, Any] = value
     for name, number in names.items():
