@@ -127,7 +127,7 @@ class TestOptions:
         [
             (
                 {"adapter": {"modle": 1}},
-                "params.adapter has 'modle'; Recorder reads filters, multi, operators, paginate",
+                "params.adapter has 'modle'; Recorder reads filters, max_result, multi, operators",
             ),
             ({"adapter": {"multi": "patch"}}, "multi is 'patch'"),
             ({"paginate": {"default": 5, "max": 1}}, "greater than"),
@@ -359,7 +359,8 @@ class TestDollarKeys:
         assert service.calls == []
 
     async def test_unless_they_are_opened(self):
-        service = Recorder(update_operators=["$inc", "$each"], multi=True)
+        options = {"update_operators": ["$inc", "$each"], "multi": True}
+        service = Recorder(**options, max_result=False)  # which would be measured by a find
         outside = {"provider": "rest"}
         for data in (OPERATORS, {"$inc": {"a": {"$each": 1}}}):
             await service.update(5, data, outside)

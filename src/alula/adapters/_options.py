@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from alula._context import Params
+from alula.adapters._result_bounds import MAX_RESULT, ResultBound, read_max_result
 from alula.errors import MethodNotAllowed, NotFound
 from alula.query import Grammar, Query
 from alula.query._query import query_of
@@ -36,7 +37,16 @@ MULTI_METHODS: Final = ("create", "patch", "remove")
 """The methods that can work on several records at once."""
 
 _READ_HERE: Final = frozenset(
-    {"id", "paginate", "multi", "operators", "filters", "update_operators", "dotted_names"}
+    {
+        "id",
+        "paginate",
+        "multi",
+        "operators",
+        "filters",
+        "update_operators",
+        "dotted_names",
+        "max_result",
+    }
 )
 
 
@@ -82,6 +92,8 @@ class Options:
         grammar: Reads queries, with the operators and filters that are open.
         update_operators: Keys that begin with ``$`` that clients may send to update and patch.
         dotted_names: Whether clients may patch properties of nested objects (``address.town``).
+        max_result: How much a call may return, None for no bound.
+        bounds_own_calls: Whether that holds for calls of the application's own code too.
         adapter: Entries of ``params.adapter`` that an adapter of your own reads; see
             `AdapterService.call_options`.
     """
@@ -92,6 +104,8 @@ class Options:
     grammar: Grammar = field(default_factory=Grammar)
     update_operators: frozenset[str] = frozenset()
     dotted_names: bool = False
+    max_result: ResultBound | None = MAX_RESULT
+    bounds_own_calls: bool = False
     adapter: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
     def check_multi(self, method: str) -> None:
@@ -138,6 +152,8 @@ class Options:
                     raise ValueError(f"update_operators lists {name!r}; their names begin with '$'")
         if given.get("dotted_names") is not None:
             changes["dotted_names"] = given["dotted_names"]
+        if given.get("max_result") is not None:
+            changes["max_result"] = read_max_result(given["max_result"], self.max_result)
         more = {name: given[name] for name in given if name not in _READ_HERE}
         if more:
             changes["adapter"] = MappingProxyType(more)

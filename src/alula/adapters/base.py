@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias
 
 from alula._context import Params, RequestParams
@@ -32,10 +33,18 @@ from alula.adapters._records import (
     selected,
     selector,
 )
+from alula.adapters._result_bounds import (
+    SMALL_PAGE,
+    MaxResult,
+    ResultBound,
+    measured,
+    refuse_large,
+    size_of_changes,
+)
 from alula.adapters.relations import Relation, Relations
 from alula.errors import BadRequest
 from alula.query import EMPTY_QUERY, Grammar, Query
-from alula.query._query import MAX_STEPS
+from alula.query._query import MAX_STEPS, Budget
 from alula.types import Id, Page, Record, is_array
 
 if TYPE_CHECKING:
@@ -71,6 +80,9 @@ class AdapterService(ABC, Generic[OptionsT]):
         update_operators: Keys that begin with ``$`` that clients may send to update and patch.
         relations: Relations to records of other services, by the name under which ``$include``
             adds them: ``{"author": belongs_to("users", "authorId")}``.
+        max_result: How much a call of a client may return: ``{"records": 50_000, "bytes":
+            64_000_000}`` unless it is named. More is a 400, and changes nothing. False for no
+            bound. Calls of your own code have none, except with ``adapter={"max_result": {...}}``.
         events: Names of events that the service emits beside the standard ones.
 
     Attributes:
@@ -89,7 +101,7 @@ class AdapterService(ABC, Generic[OptionsT]):
     """The names that ``paginate`` may have; an adapter that reads more adds them."""
 
     call_options: ClassVar[frozenset[str]] = frozenset(
-        {"paginate", "multi", "operators", "filters"}
+        {"paginate", "multi", "operators", "filters", "max_result"}
     )
     """The names that ``params.adapter`` may have; an adapter that reads more adds them."""
 
@@ -110,6 +122,9 @@ class AdapterService(ABC, Generic[OptionsT]):
     shares_finds: bool = False
     """Whether the store answers concurrent finds together."""
 
+    measures: ClassVar[bool] = False
+    """Whether `_measure` tells the size of records without sending them."""
+
     selects: ClassVar[bool] = False
     """Whether the store itself reduces records to the fields of ``query.select`` and the id."""
 
@@ -124,6 +139,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         update_operators: Iterable[str] = (),
         dotted_names: bool = False,
         relations: Mapping[str, Relation] | None = None,
+        max_result: MaxResult = None,
         events: Iterable[str] = (),
     ) -> None:
         self.events = tuple(events)
@@ -139,6 +155,7 @@ class AdapterService(ABC, Generic[OptionsT]):
             "filters": filters,
             "update_operators": update_operators,
             "dotted_names": dotted_names,
+            "max_result": max_result,
         }
         self.options = self.options.changed(given, self.paginate_options)
         self.id = id
@@ -214,6 +231,24 @@ class AdapterService(ABC, Generic[OptionsT]):
             The removed records: those that met the criteria, in the order of the query.
         """
 
+    async def _measure(
+        self, query: Query, params: Params, options: OptionsT, bound: ResultBound
+    ) -> tuple[int, int]:
+        """Return how many records a query selects, and how many bytes they have.
+
+        An adapter whose store can tell without sending the records does that, and sets `measures`.
+
+        Args:
+            query: Its limit is one more than the bound, or less.
+            params: The params of the call.
+            options: The options of the call.
+            bound: What is beyond it needs no exact number.
+        """
+        if query.budget is not None:  # what the call itself does has one of its own
+            query = query._replace(budget=Budget(MAX_STEPS))
+        records, _ = await self._find(query, params, replace(options, pagination=None))
+        return measured(self._selected(records, query, options), bound)
+
     # -- what callers see ----------------------------------------------------------------------
 
     async def find(self, params: ParamsLike = None) -> list[Record] | Page:
@@ -237,10 +272,15 @@ class AdapterService(ABC, Generic[OptionsT]):
                 query = with_range(query, limit, query.skip)
         elif query.limit == 0:
             return []
+        is_large = query.limit is None or query.limit > SMALL_PAGE
+        if is_large:
+            query = await self._bounded(query, params, options)
         if self.related_names and self.relations.sorts(query):
             records, total = await self.relations.find_sorted(self._find, query, params, options)
         else:
             records, total = await self._find(query, params, options)
+        if is_large:
+            self._check_found(records, query, params, options)
         if asked is not None:
             records = await self.relations.completed(records, asked, options.id, params)
         elif query.select is not None:
@@ -293,6 +333,8 @@ class AdapterService(ABC, Generic[OptionsT]):
         items = data if is_array(data) else (data,)
         if items is data:
             options.check_multi("create")
+            if (bound := _bound_of(params, options)) is not None:
+                refuse_large(len(items), 0, bound)
         query = EMPTY_QUERY
         if params.query and (select := options.grammar.read_select(params.query)) is not None:
             query = Query(select=select)
@@ -343,6 +385,8 @@ class AdapterService(ABC, Generic[OptionsT]):
             options.check_multi("patch")
         changes = self._read_data("patch", data, params, options)
         changes.pop(options.id, None)
+        if id is None and (bound := _bound_of(params, options)) is not None:
+            await self._check_size(query, params, options, bound, changes)
         is_valid = type(id) is str or id is None or is_scalar(id)
         records = await self._patch(id, changes, query, params, options) if is_valid else []
         return self._one_or_all(id, records, query, options)
@@ -362,6 +406,8 @@ class AdapterService(ABC, Generic[OptionsT]):
             query = await self._read_selection(params, options)
         if id is None:
             options.check_multi("remove")
+            if (bound := _bound_of(params, options)) is not None:
+                await self._check_size(query, params, options, bound)
         is_valid = type(id) is str or id is None or is_scalar(id)
         records = await self._remove(id, query, params, options) if is_valid else []
         return self._one_or_all(id, records, query, options)
@@ -400,7 +446,62 @@ class AdapterService(ABC, Generic[OptionsT]):
                 )
         if given.get("paginate") is None:
             given["paginate"] = params.paginate
-        return self.options.changed(given, self.paginate_options)
+        options = self.options.changed(given, self.paginate_options)
+        return (
+            options if given.get("max_result") is None else replace(options, bounds_own_calls=True)
+        )
+
+    # -- the bound of a result ---------------------------------------------------------------------
+
+    async def _bounded(self, query: Query, params: Params, options: OptionsT) -> Query:
+        """Return a query that reads no more records than one beyond the bound.
+
+        Raises:
+            BadRequest: The store has measured that it is beyond the bound.
+        """
+        bound = _bound_of(params, options)
+        if bound is None:
+            return query
+        if self.measures:
+            await self._check_size(query, params, options, bound)
+        elif query.limit is None or query.limit > bound.records:
+            return with_range(query, bound.records + 1, query.skip)
+        return query
+
+    def _check_found(
+        self, records: list[Record], query: Query, params: Params, options: OptionsT
+    ) -> None:
+        """Refuse the records of a store that has not measured them.
+
+        Raises:
+            BadRequest: They are beyond the bound.
+        """
+        bound = None if self.measures else _bound_of(params, options)
+        if bound is not None:
+            refuse_large(*measured(self._selected(records, query, options), bound), bound)
+
+    async def _check_size(
+        self,
+        query: Query,
+        params: Params,
+        options: OptionsT,
+        bound: ResultBound,
+        changes: Record | None = None,
+    ) -> None:
+        """Refuse a call that would return too much, before it reads or changes records.
+
+        Raises:
+            BadRequest: It has more records or bytes than the bound.
+        """
+        limit = bound.records + 1 if query.limit is None else min(query.limit, bound.records + 1)
+        sort = query.sort
+        if query.limit is None or (self.related_names and self.relations.sorts(query)):
+            sort = ()  # which of them does not matter, or the store cannot sort
+        selection = query._replace(limit=limit, sort=sort)
+        number, size = await self._measure(selection, params, options, bound)
+        if changes:
+            size += number * size_of_changes(changes, query.select)
+        refuse_large(number, size, bound)
 
     # -- reading and checking ------------------------------------------------------------------
 
@@ -452,3 +553,10 @@ class AdapterService(ABC, Generic[OptionsT]):
             raise not_found(id)
         records = records if query.select is None else self._selected(records, query, options)
         return records if id is None else records[0]
+
+
+def _bound_of(params: Params, options: Options) -> ResultBound | None:
+    """Return the bound of what a call may return, None if there is none."""
+    if params.provider is None and not options.bounds_own_calls:
+        return None
+    return options.max_result

@@ -29,6 +29,7 @@ from alula.adapters._records import (
     selected,
     size_of_patch,
 )
+from alula.adapters._result_bounds import MaxResult
 from alula.adapters._unique_values import UniqueValues
 from alula.adapters.base import AdapterService, DollarKeys, Options
 from alula.adapters.relations import Relation
@@ -87,6 +88,7 @@ class MemoryService(AdapterService):
         update_operators: Must be empty: records in memory have no update operators.
         dotted_names: As in `AdapterService`.
         relations: As in `AdapterService`.
+        max_result: As in `AdapterService`.
         events: As in `AdapterService`.
         unique: Names of properties that have a different value in each record, like a unique index
             of a database: a second record with the same value is a `Conflict`. Records without the
@@ -129,6 +131,7 @@ class MemoryService(AdapterService):
         update_operators: Iterable[str] = (),
         dotted_names: bool = False,
         relations: Mapping[str, Relation] | None = None,
+        max_result: MaxResult = None,
         events: Iterable[str] = (),
         unique: Iterable[str] = (),
     ) -> None:
@@ -146,6 +149,7 @@ class MemoryService(AdapterService):
             filters=filters,
             dotted_names=dotted_names,
             relations=relations,
+            max_result=max_result,
             events=events,
         )
         # Whether a subclass, such as one for soft deletes, has none of these of its own.

@@ -32,7 +32,17 @@ NOTES = [
     {"_id": "n2", "name": "Bob", "tags": ["b"], "secret": "s2"},
 ]
 COMMON = {"$eq", "$ne", "$in", "$nin", "$lt", "$lte", "$gt", "$gte", "$or", "$and"}
-STAGES = {"$match", "$sort", "$skip", "$limit", "$project", "$count", "$group", "$sum"}
+STAGES = {
+    "$bsonSize",
+    "$count",
+    "$group",
+    "$limit",
+    "$match",
+    "$project",
+    "$skip",
+    "$sort",
+    "$sum",
+}
 OF_THE_DRIVER = {"$db", "$clusterTime", "$readPreference", "$set"}
 COMMANDS = {"find", "aggregate", "findAndModify", "insert", "update", "delete", "commitTransaction"}
 SECONDS = 30

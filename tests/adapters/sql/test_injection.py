@@ -149,12 +149,13 @@ async def target(request):
 
 
 KEYWORDS = """
-all and any array as bool boolean by bytea case coalesce conflict count cross default delete desc
-do else end escape exists false first for from ilike in insert int8 into is join json
-json_array_elements json_array_length json_each json_extract json_type jsonb jsonb_array_elements
-jsonb_typeof key last lateral left like limit match materialized nextval not nothing null nulls
-numeric o offset on or order ordinality over overriding pg_get_serial_sequence regclass returning
-row_number rowid select set system text then to_tsvector true unnest update using uuid value values
+all and any array as bigint blob bool boolean by bytea case cast coalesce conflict count cross
+default delete desc do else end escape exists false first for from ilike in insert int8 into is
+join json json_array_elements json_array_length json_each json_extract json_type jsonb
+jsonb_array_elements jsonb_typeof key last lateral left length like limit locked match
+materialized nextval not nothing null nulls numeric o octet_length offset on or order ordinality
+over overriding pg_get_serial_sequence regclass returning row_number rowid select set set_config
+skip sum system text then to_tsvector true unnest update using uuid value values
 websearch_to_tsquery when where with
 """
 WORDS = set(KEYWORDS.split())
@@ -164,7 +165,7 @@ GIVEN = re.compile(r"alula_\w+\Z")
 CONSTANTS = {
     "'{}'", "'[]'", "'object'", "'text'", "'integer'", "'real'", "'number'", "'string'", "'array'",
     "'$.\"color\"'", "'$.\"size\".\"w\"'", "'color'", "'size'", "'w'", r"'\'",
-    "'simple'", "''", "' '", "'\"injection notes\"'", "'id'",
+    "'simple'", "''", "' '", "'lock_timeout'", "'50'", "'\"injection notes\"'", "'id'",
 }  # fmt: skip
 OF_THE_CATALOGUE = {
     value

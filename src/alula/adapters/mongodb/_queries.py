@@ -43,6 +43,7 @@ __all__ = [
     "all_of",
     "counting",
     "filter_of",
+    "measuring",
     "page_query",
     "pages_and_total",
     "projection_of",
@@ -361,6 +362,12 @@ def counting(filter: Filter, pipeline: Sequence[Stage] | None) -> list[Stage]:
     """Return the stages that count the records of a query on all pages."""
     match: list[Stage] = [{"$match": filter}] if filter else []
     return [*with_caller_stages(match, pipeline), {"$count": "total"}]
+
+
+def measuring(stages: Sequence[Stage]) -> list[Stage]:
+    """Return the stages that count the records of other stages, and their bytes."""
+    size = {"$sum": {"$bsonSize": "$$ROOT"}}
+    return [*stages, {"$group": {"_id": None, "records": {"$sum": 1}, "bytes": size}}]
 
 
 def pages_and_total(stages: list[Stage], pages: Sequence[PageRange]) -> list[Stage]:

@@ -16,16 +16,18 @@ from typing import Any, ClassVar, Final, Literal
 
 from pymongo.asynchronous.command_cursor import AsyncCommandCursor
 from pymongo.asynchronous.cursor import AsyncCursor
+from pymongo.errors import OperationFailure
 
 from alula._context import Params
 from alula.adapters._database_options import MAX_CONDITIONS, MaxTime, in_time, read_max_time
 from alula.adapters._options import ParamsLike, read_params
 from alula.adapters._records import selector
+from alula.adapters._result_bounds import MaxResult, ResultBound
 from alula.adapters._totals import PageAndTotal, Totals
 from alula.adapters.base import AdapterService, Options
 from alula.adapters.mongodb._batches import Batches
 from alula.adapters.mongodb._bson_types import keyword_object_id, number_in
-from alula.adapters.mongodb._errors import translated
+from alula.adapters.mongodb._errors import translated, was_refused
 from alula.adapters.mongodb._model import Collection, Model, ModelSource, resolved, with_concerns
 from alula.adapters.mongodb._multi import create_many, patch_many, remove_many
 from alula.adapters.mongodb._options import (
@@ -39,9 +41,11 @@ from alula.adapters.mongodb._queries import (
     QueryTranslator,
     Stage,
     counting,
+    measuring,
     page_query,
     sorts_by_index,
     with_caller_stages,
+    with_docdb_range,
 )
 from alula.adapters.mongodb._writes import (
     are_operators,
@@ -87,6 +91,7 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         update_operators: As in `AdapterService`: ``["$inc", "$push"]``.
         dotted_names: As in `AdapterService`.
         relations: As in `AdapterService`.
+        max_result: As in `AdapterService`.
         events: As in `AdapterService`.
 
     Attributes:
@@ -117,6 +122,7 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         "max_time_ms",
     }
     selects: ClassVar[bool] = True
+    measures: ClassVar[bool] = True
     ignores_caller: ClassVar[bool] = True  # `get` does; a subclass has to state it again
     schema_keywords: ClassVar[Sequence[SchemaKeyword]] = (keyword_object_id,)
 
@@ -137,6 +143,7 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         update_operators: Iterable[str] = (),
         dotted_names: bool = False,
         relations: Mapping[str, Relation] | None = None,
+        max_result: MaxResult = None,
         events: Iterable[str] = (),
     ) -> None:
         super().__init__(
@@ -148,6 +155,7 @@ class MongoDBService(AdapterService[MongoDBOptions]):
             update_operators=update_operators,
             dotted_names=dotted_names,
             relations=relations,
+            max_result=max_result,
             events=events,
         )
         given = {
@@ -433,6 +441,25 @@ class MongoDBService(AdapterService[MongoDBOptions]):
             number = number_in(id)
             return [] if number is None else await self._remove(number, query, params, options)
         return [record]
+
+    async def _measure(
+        self, query: Query, params: Params, options: MongoDBOptions, bound: ResultBound
+    ) -> tuple[int, int]:
+        translator = self._translator_for(options)
+        with translated, limited(options.seconds):
+            model = await self._model_for(params, options)
+            stages = translator.stages(with_docdb_range(query, params), params)
+            stages = measuring(with_caller_stages(stages, params.pipeline))
+            try:
+                cursor = await model.aggregate(stages, **driver_options("aggregate", params))
+                sizes = await cursor.to_list(1)
+            except OperationFailure as error:
+                if not was_refused(error):
+                    raise
+            else:
+                return (sizes[0]["records"], sizes[0]["bytes"]) if sizes else (0, 0)
+        # Of what aggregations refuse, such as $near, or on a server without $bsonSize.
+        return await super()._measure(query, params, options, bound)
 
     # -- single commands -----------------------------------------------------------------------
 

@@ -167,6 +167,13 @@ class Operation:
         total: int = rows[0][0]
         return total
 
+    async def measure(self, query: Query) -> tuple[int, int]:
+        """Return how many records meet a query, and how many bytes they have."""
+        rows = await self.run(self.statements.measure(query, where=self.where))
+        records: int = rows[0][0]
+        size: int = rows[0][1]
+        return records, size
+
     async def estimate(self, query: Query) -> int | None:
         """Return about how many records meet a query, None if only a count tells.
 

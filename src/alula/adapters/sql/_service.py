@@ -21,6 +21,7 @@ from alula._public_error import log_text
 from alula._service_object import RecordFields
 from alula.adapters._database_options import MAX_CONDITIONS, MaxTime, in_time, read_max_time
 from alula.adapters._records import selector
+from alula.adapters._result_bounds import MaxResult, ResultBound
 from alula.adapters._totals import Totals
 from alula.adapters.base import AdapterService, DollarKeys, Options
 from alula.adapters.relations import Relation, how_to_name_key
@@ -83,6 +84,7 @@ class SQLService(AdapterService[SQLOptions]):
         relations: As in `AdapterService`. Between tables of one database, a relation may be
             declared without a key, which `setup` then reads from the one foreign key between them,
             and queries may name the properties that its ``filter`` lists: ``author.name``.
+        max_result: As in `AdapterService`.
         events: As in `AdapterService`.
 
     Attributes:
@@ -117,6 +119,7 @@ class SQLService(AdapterService[SQLOptions]):
         "max_time_ms",
     }
     selects: ClassVar[bool] = True
+    measures: ClassVar[bool] = True
     ignores_caller: ClassVar[bool] = True  # `get` does; a subclass has to state it again
     joins: ClassVar[bool] = True
     converts_queries: ClassVar[bool] = True  # `with_schema` leaves ids to the types of columns
@@ -146,6 +149,7 @@ class SQLService(AdapterService[SQLOptions]):
         update_operators: Iterable[str] = (),
         dotted_names: bool = False,
         relations: Mapping[str, Relation] | None = None,
+        max_result: MaxResult = None,
         events: Iterable[str] = (),
     ) -> None:
         if not isinstance(database, Database):
@@ -164,6 +168,7 @@ class SQLService(AdapterService[SQLOptions]):
             update_operators=update_operators,
             dotted_names=dotted_names,
             relations=relations,
+            max_result=max_result,
             events=events,
         )
         given = {
@@ -481,6 +486,14 @@ class SQLService(AdapterService[SQLOptions]):
                 return []
             record = await operation.change(statements.remove(key, query, where=where), query)
             return [] if record is None else [record]
+
+    async def _measure(
+        self, query: Query, params: Params, options: SQLOptions, bound: ResultBound
+    ) -> tuple[int, int]:
+        del bound
+        with translated(self._source.table):
+            operation = self._known(params, options) or await self._operation(params, options)
+            return await operation.measure(query)
 
     async def _count(self, operation: Operation, query: Query, options: SQLOptions) -> int:
         if options.counting == "most":

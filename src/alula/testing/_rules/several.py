@@ -69,6 +69,49 @@ class SeveralRules(Rules):
         with pytest.raises(MethodNotAllowed):
             await people.create([{"name": "A"}], adapter={"multi": False})
 
+    @pytest.mark.parametrize("provider", [None, "rest"])
+    @pytest.mark.parametrize("method", ["find", "create", "patch", "remove"])
+    async def test_a_call_has_a_bound_of_records(
+        self, make: Make, method: str, provider: str | None
+    ) -> None:
+        """More records than `max_result` allows are a BadRequest, and nothing is changed."""
+        people = await seeded(make, multi=True)
+        before = await people.all()
+
+        async def bounded(most: int) -> Result:
+            params = {"provider": provider, "adapter": {"max_result": {"records": most}}}
+            if method == "find":
+                return await people.find({}, **params)
+            return await call(people, method, **params)
+
+        number = 2 if method == "create" else 3
+        with pytest.raises(BadRequest, match=f"more than {number - 1} records"):
+            await bounded(number - 1)
+        assert await people.all() == before
+        assert len(await bounded(number)) == number
+
+    @pytest.mark.parametrize("provider", [None, "rest"])
+    @pytest.mark.parametrize("method", ["find", "patch", "remove"])
+    async def test_a_call_has_a_bound_of_bytes(
+        self, make: Make, method: str, provider: str | None
+    ) -> None:
+        """More bytes than `max_result` allows are a BadRequest, and nothing is changed."""
+        people = await make(multi=True)
+        await people.create([{"name": "x" * 1_000, "age": n} for n in range(5)])
+        before = await people.all()
+
+        async def call(query: object, size: int) -> Result:
+            params = {"provider": provider, "adapter": {"max_result": {"bytes": size}}}
+            if method == "patch":
+                return await people.patch(None, {"town": "y" * 1_000}, query, **params)
+            return await getattr(people, method)(*[None] * (method == "remove"), query, **params)
+
+        for query, size in (({}, 4_000), ({"age": {"$gt": 2}}, 1_900)):
+            with pytest.raises(BadRequest, match=f"more than {size} bytes"):
+                await call(query, size)
+            assert await people.all() == before
+        assert len(await call({}, 20_000)) == 5
+
     async def test_create_answers_in_order(self, make: Make) -> None:
         """Create returns the new records in the order of the data, each with its id."""
         people = await make(multi=True)

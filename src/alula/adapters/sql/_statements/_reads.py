@@ -26,6 +26,9 @@ Reader: TypeAlias = Callable[[Sequence[Row]], list[Record]]
 Select: TypeAlias = tuple[str, ...] | None
 Sort: TypeAlias = tuple[tuple[str, int], ...]
 
+_OF_FIXED_SIZE: Final = frozenset({"boolean", "integer", "number"})
+"""Types of columns that are not measured."""
+
 _MAX_TEXTS: Final = 2000
 """How many texts a table keeps; clients decide how many shapes there are."""
 
@@ -187,6 +190,33 @@ class Reads:
             parameters.append(at_most)
         return Statement(text, tuple(parameters))
 
+    def measure(self, query: Query, *, where: Condition | None = None) -> Statement:
+        """Return the statement for the number of records of a page, and that of their bytes."""
+        parameters: list[object] = []
+        conditions = self._conditions(query, where, parameters)
+        key = ("measure", conditions, query.sort, query.select, query.skip == 0)
+        text = self._texts.get(key)
+        if text is None:
+            sizes = map(self._size_of, self._selection(query.select).columns)
+            page = self._page(query, where_of(conditions), None, names=" + ".join(sizes))
+            text = self._keep(
+                key,
+                "select count(*), cast(coalesce(sum(alula_size), 0) as bigint)"
+                f" from ({page}) as alula_measured",
+            )
+        self._append_range(query, parameters)
+        return Statement(text, tuple(parameters))
+
+    def _size_of(self, column: Column) -> str:
+        """Return the expression for the bytes of a column's value."""
+        if column.type.name in _OF_FIXED_SIZE:
+            return "8"
+        if not self._postgresql:
+            return f"coalesce(length(cast({column.sql} as blob)), 0)"
+        # Of a text, PostgreSQL knows the length without reading it.
+        cast = "" if column.type.name in {"text", "bytes"} else "::text"
+        return f"coalesce(octet_length({column.sql}{cast}), 0)::int8"
+
     def explain(self, query: Query, *, where: Condition | None = None) -> Statement:
         """Return the statement for PostgreSQL's plan of a query, as JSON text; it reads no row."""
         parameters: list[object] = []
@@ -347,9 +377,17 @@ class Reads:
         parameters.extend(where.parameters)
         return (*conditions, f"({PLACE.join(where.parts)})")
 
-    def _page(self, query: Query, where: str, lock: Lock | None, aliases: bool = False) -> str:
+    def _page(
+        self,
+        query: Query,
+        where: str,
+        lock: Lock | None,
+        aliases: bool = False,
+        names: str | None = None,
+    ) -> str:
+        names = self._names(query.select, aliases) if names is None else f"{names} as alula_size"
         text = (
-            f"select {self._names(query.select, aliases)} from {self.table.sql}{where}"
+            f"select {names} from {self.table.sql}{where}"
             f" order by {', '.join(self.order_terms(query.sort))}"
         )
         if query.limit is not None:
