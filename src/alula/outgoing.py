@@ -187,20 +187,27 @@ class _HiddenBytes(HiddenValue, bytes):
     pass
 
 
-class _HiddenInteger(HiddenValue, int):
-    __str__ = int.__repr__  # that of int calls the repr
+class _HiddenByRepr(HiddenValue):
+    """Of types whose text is their repr."""
+
+    def __str__(self) -> str:
+        return repr(shown_value(self))
 
 
-class _HiddenFloat(HiddenValue, float):
-    __str__ = float.__repr__  # as above
+class _HiddenInteger(_HiddenByRepr, int):
+    pass
 
 
-class _HiddenList(HiddenValue, list[Any]):
-    __str__ = list.__repr__  # as above
+class _HiddenFloat(_HiddenByRepr, float):
+    pass
 
 
-class _HiddenDict(HiddenValue, dict[str, Any]):
-    __str__ = dict.__repr__  # as above
+class _HiddenList(_HiddenByRepr, list[Any]):
+    pass
+
+
+class _HiddenDict(_HiddenByRepr, dict[str, Any]):
+    pass
 
 
 _HIDDEN_FORMS: Final[Mapping[type, Any]] = {
@@ -221,7 +228,7 @@ def hidden_value(name: str, value: Any) -> Any:
         name: The property.
         value: Its value. One of a type that cannot be marked, such as a date, stays as it is.
     """
-    form = _HIDDEN_FORMS.get(type(value))
+    form = _HIDDEN_FORMS.get(value.__class__)
     if form is None:
         return value
     marked = form(value)
@@ -234,8 +241,7 @@ def shown_value(value: Any) -> Any:
     if not isinstance(value, HiddenValue):
         return value
     plain = next(type_ for type_, form in _HIDDEN_FORMS.items() if isinstance(value, form))
-    # Not by the type itself: `str(value)` and `int(value)` call methods of the value.
-    return str.__str__(value) if plain is str else plain(value)
+    return plain(value)
 
 
 class RedactedRecord(dict[str, Any]):

@@ -36,6 +36,7 @@ class Place(Protocol):
     @property
     def alternatives(self) -> Sequence[Mapping[str, Any]]:
         """Flat JSON Schemas, of which a value in data meets one."""
+        ...
 
     def validate(self, value: object) -> Any:
         """Return a value of this place with all conversions made.
@@ -49,6 +50,7 @@ class Place(Protocol):
 
     def has_to_have(self, name: str) -> bool:
         """Tell whether every value of this place has a property."""
+        ...
 
     def item(self) -> Any:
         """Return the place of new items, None if values of this place are not lists."""
