@@ -26,6 +26,8 @@ import orjson
 
 from alula.outgoing import (
     JSON_ENCODERS,
+    HiddenValue,
+    HiddenValueError,
     RedactedRecord,
     dump_model,
     iso_duration,
@@ -164,7 +166,7 @@ def dumps_with_attachments(value: object, attachments: list[bytes]) -> str:
 
     # orjson asks for each value that it does not know, so no walk looks for binary data.
     def encode(value: Any) -> object:
-        if isinstance(value, bytes | bytearray | memoryview):
+        if isinstance(value, bytes | bytearray | memoryview) and not isinstance(value, HiddenValue):
             return placeholder(bytes(value), attachments)  # pyright: ignore[reportUnknownArgumentType]  # a memoryview of anything
         return _default(value)
 
@@ -186,7 +188,12 @@ def _base64(value: bytes | bytearray | memoryview) -> str:
     return base64.b64encode(value).decode()
 
 
+def _refuse(value: HiddenValue) -> object:
+    raise HiddenValueError(value.hidden_name)
+
+
 _ENCODERS: Final[dict[type, Callable[[Any], Any]]] = {
+    HiddenValue: _refuse,
     datetime.datetime: javascript_date,
     datetime.date: datetime.date.isoformat,
     datetime.time: datetime.time.isoformat,
@@ -244,6 +251,8 @@ def _dumps_any(value: object, encode: Callable[[Any], object]) -> str:
 
 def _plain(value: Any, place: str, encode: Callable[[Any], object]) -> Any:
     """Return a value that the standard library's encoder takes; ``place`` is for the error."""
+    if isinstance(value, HiddenValue):
+        raise TypeError(f"{place} cannot be sent: {HiddenValueError(value.hidden_name)}")
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
@@ -277,7 +286,7 @@ def _plain(value: Any, place: str, encode: Callable[[Any], object]) -> Any:
 
 
 def _key(key: object, place: str) -> str:
-    if isinstance(key, str):
+    if isinstance(key, str) and not isinstance(key, HiddenValue):
         return key
     plain = _plain(key, f"a key of {place}", _default)
     if isinstance(plain, dict | list):

@@ -23,7 +23,7 @@ from alula.types import (
     is_mapping,
 )
 
-__all__ = ["RedactedRecord", "public_part", "register_json_encoder"]
+__all__ = ["HiddenValue", "RedactedRecord", "public_part", "register_json_encoder"]
 
 T = TypeVar("T")
 
@@ -153,11 +153,113 @@ def short_line(text: str) -> str:
     return one_line(text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}...")
 
 
+class HiddenValueError(TypeError):
+    """A hidden value would be sent, or stored within another record. Its text names the property.
+
+    Args:
+        name: The property.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"it is the hidden property {name!r}, which never leaves; send the record as its"
+            " service returned it, or name the properties that you mean"
+        )
+
+
+class HiddenValue:
+    """The value of a hidden property, in a record that a service returned.
+
+    It works as the value itself: it is equal to it, and can be compared, hashed, formatted and
+    stored again as a property of a record. Only JSON encoders refuse it, so that a plain copy of a
+    record (``{**record}``) cannot send it. Text, bytes, numbers, lists and dicts are hidden this
+    way.
+
+    Attributes:
+        hidden_name: The property.
+    """
+
+    hidden_name = ""
+
+    def __repr__(self) -> str:
+        # A repr ends up in logs and error messages, which leave the application as well.
+        return f"<hidden: {self.hidden_name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return hidden_value, (self.hidden_name, shown_value(self))
+
+
+class _HiddenText(HiddenValue, str):
+    pass
+
+
+class _HiddenBytes(HiddenValue, bytes):
+    pass
+
+
+class _HiddenByRepr(HiddenValue):
+    """Of types whose text is their repr."""
+
+    def __str__(self) -> str:
+        return repr(shown_value(self))
+
+
+class _HiddenInteger(_HiddenByRepr, int):
+    pass
+
+
+class _HiddenFloat(_HiddenByRepr, float):
+    pass
+
+
+class _HiddenList(_HiddenByRepr, list[Any]):
+    pass
+
+
+class _HiddenDict(_HiddenByRepr, dict[str, Any]):
+    pass
+
+
+_HIDDEN_FORMS: Final[Mapping[type, Any]] = {
+    str: _HiddenText,
+    bytes: _HiddenBytes,
+    int: _HiddenInteger,
+    float: _HiddenFloat,
+    list: _HiddenList,
+    dict: _HiddenDict,
+}
+_MASKED: Final = frozenset({str, bytes, int, float})
+
+
+def hidden_value(name: str, value: Any) -> Any:
+    """Return the value of a hidden property, which encoders refuse.
+
+    Args:
+        name: The property.
+        value: Its value. One of a type that cannot be marked, such as a date, stays as it is.
+    """
+    form = _HIDDEN_FORMS.get(value.__class__)
+    if form is None:
+        return value
+    marked = form(value)
+    marked.hidden_name = name
+    return marked
+
+
+def shown_value(value: Any) -> Any:
+    """Return a value without the mark of `HiddenValue`; its items stay as they are."""
+    if not isinstance(value, HiddenValue):
+        return value
+    plain = next(type_ for type_, form in _HIDDEN_FORMS.items() if isinstance(value, form))
+    return plain(value)
+
+
 class RedactedRecord(dict[str, Any]):
     """A record as the application sees it, with the part of it that clients may see.
 
-    It is a dict like any other. ``record.copy()`` and ``record | {...}`` stay redacted, a plain
-    dict made of it (``{**record}``) does not.
+    It is a dict like any other. ``record.copy()`` and ``record | {...}`` stay redacted. A plain
+    dict made of it (``{**record}``) does not, but its hidden values are of the type `HiddenValue`:
+    they can be used, and no encoder sends them.
 
     Args:
         record: All properties.
@@ -180,6 +282,13 @@ class RedactedRecord(dict[str, Any]):
         super().__init__(record)
         self.public = public
         self.redacted_by = redacted_by
+        shown: Any = public if is_mapping(public) else {}
+        for name, value in self.items():
+            if name not in shown:
+                if type(value) in _HIDDEN_FORMS:
+                    self[name] = hidden_value(name, value)
+            elif shown[name] is not value and type(value) in _MASKED and shown[name] != value:
+                self[name] = hidden_value(name, value)
 
     def __repr__(self) -> str:
         # A repr ends up in logs and error messages, which leave the application as well.
@@ -245,11 +354,13 @@ def _serializer_of_models() -> Any:
     return SchemaSerializer(core_schema.any_schema(serialization=form))
 
 
-def public_part(value: Any) -> Any:
+def public_part(value: Any, *, of_hidden: Callable[[HiddenValue], object] | None = None) -> Any:
     """Return what clients may see: each `RedactedRecord` is replaced by its ``public``.
 
     Args:
         value: Anything; mappings and lists are searched at any depth.
+        of_hidden: Called with each `HiddenValue`; returns what takes its place. By default they
+            stay, and encoders refuse them.
 
     Returns:
         The value itself if it holds no redacted record, otherwise a copy.
@@ -258,29 +369,34 @@ def public_part(value: Any) -> Any:
     if type_ in SCALAR_TYPES:
         return value
     if type_ is dict:  # the most frequent types first: isinstance with an ABC is slow
-        return _replace_redacted(value, value.items(), dict)
+        return _replace_redacted(value, value.items(), dict, of_hidden)
     if type_ is list:
         items: list[Any] = value
-        return _replace_redacted(items, enumerate(items), list)
+        return _replace_redacted(items, enumerate(items), list, of_hidden)
     if isinstance(value, RedactedRecord):
         return value.public
+    if isinstance(value, HiddenValue):
+        return value if of_hidden is None else of_hidden(value)
     data: JSONValue = value
     if isinstance(data, Mapping):
         copy = Page.copy if isinstance(data, Page) else dict
-        return _replace_redacted(data, data.items(), copy)
+        return _replace_redacted(data, data.items(), copy, of_hidden)
     if isinstance(data, list | tuple):
-        return _replace_redacted(data, enumerate(data), list)
+        return _replace_redacted(data, enumerate(data), list, of_hidden)
     return data
 
 
 def _replace_redacted(
-    container: Any, items: Iterable[tuple[object, object]], copy: Callable[[Any], Any]
+    container: Any,
+    items: Iterable[tuple[object, object]],
+    copy: Callable[[Any], Any],
+    of_hidden: Callable[[HiddenValue], object] | None,
 ) -> object:
     """Return the public part of a container, copied by ``copy`` only if something changes."""
     replaced = container
     for key, inner in items:
         if type(inner) not in SCALAR_TYPES:
-            public = public_part(inner)
+            public = public_part(inner, of_hidden=of_hidden)
             if public is not inner:
                 if replaced is container:
                     replaced = copy(container)

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from uuid import UUID
 
 from alula.errors import BadRequest
-from alula.outgoing import public_part
+from alula.outgoing import HiddenValue, HiddenValueError, public_part, shown_value
 from alula.types import (
     SCALAR_TYPES,
     UNSET,
@@ -209,10 +209,19 @@ def hide_nested(data: Record) -> None:
 
     They would be stored whole, and come back as plain records that nothing redacts. The data
     itself may be a redacted record that is changed and written back: its own properties stay.
+
+    Raises:
+        HiddenValueError: A part of a property is the hidden value of another record.
     """
     for name, value in data.items():
-        if type(value) not in SCALAR_TYPES:
-            data[name] = public_part(value)
+        if isinstance(value, HiddenValue):
+            data[name] = shown_value(value)
+        elif type(value) not in SCALAR_TYPES:
+            data[name] = public_part(value, of_hidden=_refuse_hidden)
+
+
+def _refuse_hidden(value: HiddenValue) -> object:
+    raise HiddenValueError(value.hidden_name)
 
 
 def _json_name(value: object) -> str:

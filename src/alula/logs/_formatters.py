@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from alula._user_code import keep_user_frames
 from alula.logs._fields import add_request_fields, extra_fields
-from alula.outgoing import one_line
+from alula.outgoing import one_line, public_part
 
 __all__ = ["ConsoleFormatter", "JsonFormatter"]
 
@@ -49,7 +49,7 @@ class JsonFormatter(logging.Formatter):
             entry["stack"] = self.formatStack(record.stack_info)
         for name, value in extra_fields(record).items():
             # A field with the name `time` or `level` must not replace that of the record.
-            entry[f"{name}_" if name in entry else name] = value
+            entry[f"{name}_" if name in entry else name] = _shown(value)
         try:
             return _dumps(entry)
         except (TypeError, ValueError, RecursionError):
@@ -109,6 +109,14 @@ class ConsoleFormatter(logging.Formatter):
 @lru_cache(maxsize=1)  # many records are of the same second
 def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
+
+
+def _shown(value: object) -> object:
+    """Return what a log may know of a value: nothing hidden."""
+    try:
+        return public_part(value, of_hidden=repr)
+    except RecursionError:  # it holds itself
+        return _text(value)
 
 
 def _text(value: object) -> str:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from alula.errors import BadRequest
+from alula.outgoing import shown_value
 from alula.types import COLLECTION_TYPES, SCALAR_TYPES, is_mapping
 
 __all__ = [
@@ -298,7 +299,7 @@ def copy_value(
     if isinstance(value, COLLECTION_TYPES):
         check_depth(depth + 1)
         return [copy_value(inner, depth + 1, check) for inner in value]
-    return value
+    return shown_value(value)  # a query is no output: it may compare with what is hidden
 
 
 def as_list(value: Any) -> Iterable[Any] | None:

@@ -31,14 +31,12 @@ __all__ = ["KNOWN_OPERATORS", "Changes", "Place", "has_operators"]
 
 
 class Place(Protocol):
-    """A property of a record, or a part of one, to which a path leads.
-
-    Attributes:
-        alternatives: Flat JSON Schemas, of which a value in data meets one.
-    """
+    """A property of a record, or a part of one, to which a path leads."""
 
     @property
-    def alternatives(self) -> Sequence[Mapping[str, Any]]: ...
+    def alternatives(self) -> Sequence[Mapping[str, Any]]:
+        """Flat JSON Schemas, of which a value in data meets one."""
+        ...
 
     def validate(self, value: object) -> Any:
         """Return a value of this place with all conversions made.
@@ -52,6 +50,7 @@ class Place(Protocol):
 
     def has_to_have(self, name: str) -> bool:
         """Tell whether every value of this place has a property."""
+        ...
 
     def item(self) -> Any:
         """Return the place of new items, None if values of this place are not lists."""

@@ -20,7 +20,14 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from alula._channels import Publication
-from alula.outgoing import RedactedRecord, as_mapping, json_encoder_of
+from alula.outgoing import (
+    HiddenValue,
+    RedactedRecord,
+    as_mapping,
+    hidden_value,
+    json_encoder_of,
+    shown_value,
+)
 from alula.types import COLLECTION_TYPES, SCALAR_TYPES, is_list, is_mapping
 
 __all__ = ["EncodedEvent", "decode_publication", "encode_publication", "read_header"]
@@ -132,6 +139,8 @@ def _to_json(value: Any) -> Any:
         return {key: _to_json(inner) for key, inner in value.items()}
     if isinstance(value, RedactedRecord):
         return {_TAG: ["redacted", _to_json(dict(value)), _to_json(value.public)]}
+    if isinstance(value, HiddenValue):
+        return {_TAG: ["hidden", value.hidden_name, _to_json(shown_value(value))]}
     if isinstance(value, enum.Enum):
         return _to_json(value.value)
     if isinstance(value, COLLECTION_TYPES):
@@ -177,6 +186,7 @@ def _object_id(text: str) -> Any:
 
 
 _DECODERS: Final[dict[str, Callable[..., Any]]] = {
+    "hidden": hidden_value,
     "redacted": RedactedRecord,
     "datetime": datetime.datetime.fromisoformat,
     "date": datetime.date.fromisoformat,

@@ -177,8 +177,8 @@ def _taken(data: dict[str, Any], path: ReadPath) -> Any:
 def _entry(holder: JSONValue, step: str | int) -> Any:
     if isinstance(step, str):
         return holder.get(step, UNSET) if is_mapping(holder) else UNSET
-    is_there = is_list(holder) and -len(holder) <= step < len(holder)
-    return holder[step] if is_there else UNSET
+    items: list[Any] = holder if is_list(holder) else []
+    return items[step] if -len(items) <= step < len(items) else UNSET
 
 
 def _set(holder: Any, step: str | int, value: object) -> None:

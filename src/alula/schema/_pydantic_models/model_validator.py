@@ -57,6 +57,7 @@ from typing_extensions import ReadOnly
 
 from alula.errors import BadRequest
 from alula.schema._failures import SchemaError, failures_of_model, refusal
+from alula.schema._pydantic_models.failure_limit import FEW_ENTRIES, check_failures
 from alula.schema._pydantic_models.recursive_unions import UnionLimit
 from alula.types import SCALAR_TYPES
 
@@ -147,8 +148,10 @@ class ModelValidator:
             value = self._before(value)
         if type(value) in _CONTAINERS:
             # Before Pydantic, which makes sets and dicts of them.
-            check_hashes(value)
+            entries = check_hashes(value)
             self._union_limit.check(value)
+            if entries > FEW_ENTRIES:
+                check_failures(self._adapter.validator.validate_python, value)
         try:
             # The methods of the adapter would pass ten defaults (a POST of 1 kB: -2 % bytecodes).
             validated = self._adapter.validator.validate_python(value)
@@ -388,18 +391,20 @@ def storable(value: Any) -> Any:
         return value  # a type of the database, such as ObjectId
 
 
-def check_hashes(value: dict[Any, Any] | list[Any]) -> None:
-    """Refuse very many texts that mean numbers or UUIDs of one hash.
+def check_hashes(value: dict[Any, Any] | list[Any]) -> int:
+    """Return how many entries a value has at all levels; refuse many texts of one hash.
 
-    A model may put them into a set or use them as keys of a dict. Python compares each with all
-    others of its hash: some ten thousand block the event loop for seconds.
+    Texts may mean numbers or UUIDs, which a model may put into a set or use as keys of a dict.
+    Python compares each with all others of its hash: some ten thousand block the event loop for
+    seconds.
 
     Raises:
         BadRequest: There are more than `MOST_OF_ONE_HASH` in one list or object.
     """
-    waiting = [value]
+    waiting, entries = [value], 0
     while waiting:
         container = waiting.pop()
+        entries += len(container)
         if len(container) > MANY:  # few texts cost little, and parsing short ones would cost most
             by_hash: defaultdict[int, set[str]] = defaultdict(set)
             for text in container:
@@ -413,6 +418,7 @@ def check_hashes(value: dict[Any, Any] | list[Any]) -> None:
         items = container.values() if type(container) is dict else container
         if not _CONTAINERS.isdisjoint(map(type, items)):  # the loop is for the few that have some
             waiting += [item for item in items if type(item) is dict or type(item) is list]
+    return entries
 
 
 def _number_of(text: str) -> Decimal | UUID | None:
