@@ -140,6 +140,18 @@ class TestAuthentication:
         answer = await call(app, url="/users?keyHash[$gt]=a", headers=ada)
         assert answer.status == 400
 
+    async def test_a_sign_up_is_no_way_around(self, page):
+        app = page["app"]
+        data = {"email": "dan@example.com", "password": "of Dan alone", "role": "admin", "id": 0}
+        made = await post_json(app, data, "/sign-up")
+        assert made.json["user"].keys() == {"id", "email"}
+        assert "role" not in await app.service("users").get(made.json["user"]["id"])
+        taken = {"email": "ada@example.com", "password": "of Dan alone"}
+        assert (await post_json(app, taken, "/sign-up")).status == 409
+        for more in ({}, {"user_id": 0}, {"user": {"id": 0}}):
+            data = {"strategy": "application", **more}
+            assert (await post_json(app, data, "/authentication")).status == 401
+
     async def test_users_of_the_other_application_are_closed(self, page):
         assert page["pages"].service("users").methods == ()
 
