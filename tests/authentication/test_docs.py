@@ -61,9 +61,9 @@ async def test_the_token_of_a_link(app, token):
     assert (await call(app, url=f"/me?access_token={token}")).status == 401
 
 
-async def test_an_api_key(app, token):
-    await app.service("users").patch(0, {"apiKey": "k"})
-    answer = await call(app, url="/export", headers={"x-api-key": "k"})
+async def test_an_api_key(page, app, token):
+    key = await page["new_key"](0)
+    answer = await call(app, url="/export", headers={"x-api-key": key})
     assert answer.json == {"for": "ada@example.com"}
     for headers in ({"x-api-key": "wrong"}, {"x-api-key": ""}, {"authorization": token}):
         assert (await call(app, url="/export", headers=headers)).status == 401

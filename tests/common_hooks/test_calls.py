@@ -196,7 +196,17 @@ class TestParamsFromClient:
             params_from_client()
         with pytest.raises(TypeError, match="takes names of params, not 5"):
             params_from_client(5)
-        for name in ("user", "authentication", "authenticated", "provider", "sql", "ip"):
+        for name in (
+            "user",
+            "authentication",
+            "authenticated",
+            "provider",
+            "sql",
+            "ip",
+            "keeps_session",
+            "renews_password",
+            "with_deleted",
+        ):
             with pytest.raises(ValueError, match=f"params.{name} has a meaning of its own"):
                 params_from_client("locale", name)
 

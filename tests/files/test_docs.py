@@ -59,12 +59,23 @@ async def test_nobody_gives_files_to_somebody_else(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "page"}
     exec(APPLICATION + OWNERS, names)
-    app, ann, bob = names["app"], {"x-user": "ann"}, {"x-user": "bob"}
-    assert (await post_form(app, file_part(b"hi"), x_user="ann")).status == 201
+    app = names["app"]
+    await app.setup()
+    token_of = app.service("authentication").service.create_access_token
+    people = [await app.service("users").create({"name": name}) for name in ("ann", "bob")]
+    ann, bob = ({"authorization": f"Bearer {token_of({}, str(who['id']))}"} for who in people)
+    assert (await post_form(app, file_part(b"hi"), x_user="ann")).status == 401
+    assert (await post_form(app, file_part(b"hi"), **ann)).status == 201
     kind = {"content-type": "application/json"}
-    patch = b'{"ownerId":"bob","name":"b.txt"}'
+    patch = b'{"ownerId":1,"name":"b.txt"}'
     answer = await call(app, "PATCH", "/uploads/1", patch, {**kind, **ann})
-    assert (answer.json["ownerId"], answer.json["name"]) == ("ann", "b.txt")
+    assert (answer.json["ownerId"], answer.json["name"]) == (0, "b.txt")
     assert (await call(app, "GET", "/uploads", b"", bob)).json == []
+    for method, url in (("GET", "/uploads/1"), ("GET", "/uploads/1/content")):
+        assert (await call(app, method, url, None, bob)).status == 404
+        assert (await call(app, method, url, None, {"x-user": "0"})).status == 401
+    assert (await call(app, "DELETE", "/uploads/1", None, bob)).status == 404
     assert (await call(app, "PATCH", "/uploads/1", patch, {**kind, **bob})).status == 404
     assert (await call(app, "PATCH", "/uploads/1", patch, kind)).status == 401
+    assert (await call(app, "GET", "/uploads/1/content", None, ann)).body == b"hi"
+    await app.teardown()

@@ -101,5 +101,5 @@ iff(True, debug())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentTy
 iff(is_draft, "debug")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 populate({"author": "users"})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
 keep(["text"])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-is_external(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+is_external(1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 notes.hooks(before=only_own("userId", filed="x"))  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

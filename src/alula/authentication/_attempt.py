@@ -13,7 +13,7 @@ from alula._context import Params
 from alula.errors import NotAuthenticated
 from alula.types import Id
 
-__all__ = ["Attempt", "Extension", "Session", "current_attempt", "session_ended"]
+__all__ = ["Attempt", "CheckedUser", "Extension", "Session", "current_attempt", "session_ended"]
 
 
 class Session(NamedTuple):
@@ -59,6 +59,21 @@ class Attempt:
             yield
         finally:
             _current.reset(token)
+
+
+class CheckedUser(dict[str, Any]):
+    """Credentials of a user whom the application has checked itself, for `sign_in`.
+
+    Clients send JSON, which is never of this type. A hook that copies them makes plain credentials
+    of a strategy that does not exist, which are refused.
+
+    Attributes:
+        user_id: The id of the user's record.
+    """
+
+    def __init__(self, user_id: Id) -> None:
+        super().__init__(strategy="application")
+        self.user_id = user_id
 
 
 # Strategies get credentials and params alone, as in FeathersJS. In the params an attempt would go

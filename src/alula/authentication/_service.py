@@ -7,13 +7,14 @@ token of a later request is checked by `JWTStrategy`, which also loads its user.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any, Final
 
 from alula._context import HookContext, Params
 from alula._identity import Application
+from alula._service import ServiceHandle
 from alula.authentication._access_tokens import Duration, Tokens, check_separation
-from alula.authentication._attempt import Attempt, Extension, current_attempt
+from alula.authentication._attempt import Attempt, CheckedUser, Extension, current_attempt
 from alula.authentication._connections import SignedInConnections
 from alula.authentication._entities import Entities, without
 from alula.authentication._followed_users import FollowedUsers
@@ -26,7 +27,8 @@ from alula.authentication._throttle import throttle_from
 from alula.authentication._tickets import Tickets
 from alula.authentication._token_cookies import TokenCookie, TokenCookies
 from alula.errors import NotAuthenticated
-from alula.types import Id
+from alula.outgoing import public_part
+from alula.types import UNSET, Id
 
 __all__ = ["AuthenticationService"]
 
@@ -134,13 +136,14 @@ class AuthenticationService(StrategyTable):
         if not isinstance(secret, str | bytes | None):  # without the value, which may be a secret
             raise TypeError(f"secret is a string or bytes, not of type {type(secret).__name__}")
         self.app = app
-        Params.declare("payload", *(() if entity is None else (entity,)))
+        Params.declare("payload", "keeps_session", *(() if entity is None else (entity,)))
         self.entities = None if entity is None else Entities(app, service, entity, entity_id)
         self.connections = SignedInConnections(self)
         self._users = FollowedUsers(self) if follow_user and self.entities is not None else None
         self.tickets = Tickets(self)
         self._has_tickets = tickets
         self.token_cookies = None if cookie is None else TokenCookies(self, cookie)
+        self._handle: ServiceHandle | None = None  # since the setup
         self._secret = secret
         self._tokens: Tokens | None = None
         default_lifetime = "1d" if sessions is None else "15m"
@@ -246,7 +249,7 @@ class AuthenticationService(StrategyTable):
             await extension.setup(self)
         app.settings.setdefault("authentication", path)
         check_hooks(self, app)
-        handle = app.service(path)
+        handle = self._handle = app.service(path)
         for event in ("created", "removed"):
             handle.off(event, self._emit)  # a second setup must not emit twice
             handle.on(event, self._emit)
@@ -257,6 +260,66 @@ class AuthenticationService(StrategyTable):
             self._users.setup()
         if self._has_tickets or app.settings.get("authentication_tickets"):
             await self.tickets.offer(app, path)
+
+    async def sign_in(
+        self,
+        user: Mapping[str, Any],
+        params: Params,
+        *,
+        http: MutableMapping[str, Any] | None = None,
+    ) -> Any:
+        """Sign in a user whom your own code has checked, such as one who has just signed up.
+
+        It is a call of this service like any other sign-in: its hooks and extensions run, a session
+        begins, a real-time connection is signed in, and ``login`` is emitted. Clients cannot sign
+        in by this way. The response has tokens: a service that returns it needs the attribute
+        ``secret_events = True``, so that its events are not published.
+
+        Args:
+            user: The record of the user, or a mapping with its id.
+            params: The params of the call in which the user signs in.
+            http: ``context.http`` of that call, which gets the cookies. Needed with a `TokenCookie`
+                where the call comes over REST.
+
+        Returns:
+            What a client gets for a sign-in: ``{"accessToken", "authentication", "user"}``, and
+            with sessions ``refreshToken``.
+
+        Raises:
+            NotAuthenticated: There is no such user any more.
+            RuntimeError: The service is not set up or has no users, or ``http`` is missing.
+            TypeError: The record has no id.
+
+        Examples:
+            >>> from alula import App, HookContext
+            >>> app = App()
+            >>> async def sign_in(context: HookContext) -> None:
+            ...     service = app.service("authentication").service
+            ...     user, params, http = context.result, context.params, context.http
+            ...     context.result = await service.sign_in(user, params, http=http)
+        """
+        handle, entities = self._handle, self.entities
+        if handle is None or entities is None:
+            raise RuntimeError("sign_in works after the setup of a service that has users")
+        if http is None and self.token_cookies is not None and params.provider == "rest":
+            raise RuntimeError(
+                "the sign-in sets cookies; pass where: sign_in(user, params, http=context.http)"
+            )
+        user_id = entities.id_of(user)
+        if user_id is None:
+            raise TypeError(
+                f"sign_in takes the record of a user; this one has no {entities.id_name!r}"
+            )
+        credentials = CheckedUser(user_id)
+        inner = HookContext(handle.app, handle, "create", params.copy(query={}), data=credentials)
+        await handle.run(inner)
+        if http is not None:
+            lines = _cookies_of(http) + _cookies_of(inner.http)
+            headers: dict[str, Any] = http.get("headers") or {}
+            http["headers"] = {**headers, **(inner.http.get("headers") or {})}
+            if lines:
+                http["headers"]["Set-Cookie"] = lines
+        return inner.result if inner.dispatch is UNSET else public_part(inner.dispatch)
 
     # -- the steps of a sign-in ----------------------------------------------------------------
 
@@ -278,15 +341,33 @@ class AuthenticationService(StrategyTable):
     async def _check_credentials(self, attempt: Attempt) -> None:
         """Let the strategy check the credentials, and notify the extensions of the outcome."""
         try:
-            attempt.result = await self.authenticate(
-                attempt.credentials, attempt.params, *self.strategies
-            )
+            if isinstance(attempt.credentials, CheckedUser):
+                attempt.result = await self._checked_user(attempt, attempt.credentials)
+            else:
+                attempt.result = await self.authenticate(
+                    attempt.credentials, attempt.params, *self.strategies
+                )
         except Exception as error:
             for extension in self.extensions:
                 await extension.after_failure(attempt, error)
             raise
         for extension in self.extensions:
             await extension.after_success(attempt)
+
+    async def _checked_user(self, attempt: Attempt, credentials: CheckedUser) -> dict[str, Any]:
+        """Return the result for a user whom the application has checked."""
+        entities: Any = self.entities  # `sign_in` has looked
+        record = await entities.get(credentials.user_id, attempt.params)
+
+        async def confirm() -> None:
+            # A removal or a new password may have ended the sessions just before this one began.
+            now = await entities.get(credentials.user_id, attempt.params)
+            if any(now.get(name) != record.get(name) for name in self.secret_fields):
+                raise NotAuthenticated("The password has changed meanwhile; sign in again")
+
+        attempt.confirm = confirm
+        user = without(record, self.secret_fields)
+        return {"authentication": {"strategy": credentials["strategy"]}, entities.name: user}
 
     async def _show_user(self, attempt: Attempt) -> None:
         """Put the result into the response, with the user as the caller may see it."""
@@ -417,3 +498,10 @@ class AuthenticationService(StrategyTable):
         # No `cached_property`; see `StrategyTable.parse`.
         self._tokens = Tokens(secret, **self._token_options)
         return self._tokens
+
+
+def _cookies_of(http: Mapping[str, Any]) -> list[str]:
+    """Return the lines ``Set-Cookie`` of a response."""
+    headers: Mapping[str, Any] = http.get("headers") or {}
+    given: str | list[str] = headers.get("Set-Cookie", [])
+    return [given] if isinstance(given, str) else list(given)

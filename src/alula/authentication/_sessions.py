@@ -190,15 +190,17 @@ class Sessions(Extension):
         if isinstance(session_id := payload.get("sid"), str):
             await self.remove(session_id)
 
-    async def end_all(self, user_id: object) -> None:
+    async def end_all(self, user_id: object, *, but: str | None = None) -> None:
         """End all sessions of a user.
 
         Args:
             user_id: The id of the user's record.
+            but: The id of a session that goes on, the claim ``sid`` of its tokens.
         """
-        await self.handle.remove(
-            None, query={"userId": str(user_id)}, adapter={"multi": ["remove"]}, paginate=False
-        )
+        query: dict[str, Any] = {"userId": str(user_id)}
+        if but is not None:
+            query[self._id] = {"$ne": but}
+        await self.handle.remove(None, query=query, adapter={"multi": ["remove"]}, paginate=False)
 
     async def remove(self, session_id: str) -> None:
         """Remove a session by its id, if it is still there."""
@@ -238,16 +240,36 @@ class Sessions(Extension):
             if not is_change or context.params.get("renews_password"):  # the password is the same
                 await next()
                 return
+            kept = _kept_session(context)
             for user_id in await _ids_to_change(context, id_property):
-                await self.end_all(user_id)
+                await self.end_all(user_id, but=kept)
             await next()
             for user_id in record_ids(context.result, context.id, id_property) or ():
-                await self.end_all(user_id)
+                await self.end_all(user_id, but=kept)
 
         owner = owning_handle(users)
         methods = {"update", "patch", "remove"}.intersection(owner.hook_methods())
         # Innermost: hooks registered later cannot change the data behind this one.
         owner.add_innermost(end_sessions, methods)
+
+
+def _kept_session(context: HookContext) -> str | None:
+    """Return the session that a new password does not end: that of the caller, if a hook says so.
+
+    Raises:
+        RuntimeError: The caller has no session.
+    """
+    if context.method == "remove" or context.params.get("keeps_session") is not True:
+        return None
+    authentication: Mapping[str, Any] = context.params.get("authentication") or {}
+    payload: Mapping[str, Any] = authentication.get("payload") or {}
+    session_id = payload.get("sid")
+    if not isinstance(session_id, str):
+        raise RuntimeError(
+            "params.keeps_session keeps the session of the caller, who has none; set it behind"
+            " authenticate(...), in calls with an access token of a session"
+        )
+    return session_id
 
 
 def _touches(data: object, fields: Collection[str]) -> bool:

@@ -21,7 +21,13 @@ Errors: TypeAlias = Mapping[str, Any] | None
 
 _CHANGES: Final = ("update", "patch", "remove")
 _STASHED: Final = "stashed by common_hooks"  # in the attributes of a context
-_OF_THE_SERVER: Final = WELL_KNOWN_NAMES | {"authenticated", "authenticated_by"}
+_OF_THE_SERVER: Final = WELL_KNOWN_NAMES | {
+    "authenticated",
+    "authenticated_by",
+    "keeps_session",
+    "renews_password",
+    "with_deleted",
+}
 _log: Final = logging.getLogger("alula")
 
 
