@@ -28,8 +28,8 @@ FLOOR_OF = {
     **dict.fromkeys(["app_events", "registry", "service"], 4),
     **dict.fromkeys(["app", "identity", "gcra"], 5),
     **dict.fromkeys(["adapters", "express", "client", "schema", "authentication", "telemetry"], 6),
-    **dict.fromkeys(["local_mongodb", "local_postgresql", "realtime"], 6),
-    **dict.fromkeys(["common_hooks", "files", "openapi", "testing"], 7),
+    **dict.fromkeys(["local_mongodb", "local_postgresql"], 6),
+    **dict.fromkeys(["common_hooks", "files", "openapi", "realtime", "testing"], 7),
     **dict.fromkeys(["cli", "__init__"], 8),
 }
 

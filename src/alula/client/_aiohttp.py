@@ -65,7 +65,6 @@ class AiohttpTransport(AsyncTransport[Request, Response]):
     def __init__(self, session: object = None) -> None:
         if session is not None and not isinstance(session, aiohttp.ClientSession):
             raise TypeError(f"aiohttp(session) takes an aiohttp.ClientSession, not {session!r}")
-        super().__init__()
         self._users_session: aiohttp.ClientSession | None = session
         self._session: aiohttp.ClientSession | None = None
         # Before the first response no connection can have been idle, so nothing is sent twice.
@@ -94,7 +93,6 @@ class AiohttpTransport(AsyncTransport[Request, Response]):
 
     async def close(self) -> None:
         """Close the session, unless it is the user's."""
-        await super().close()
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()

@@ -48,7 +48,6 @@ class FetchTransport(AsyncTransport[Request, Response]):
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
         self._function = function
 
     async def exchange(self, request: Request, options: SendOptions) -> Response:
@@ -103,7 +102,6 @@ class ThreadTransport(AsyncTransport[Request, Response]):
     """Sends with the standard library, in threads; cancelling a call closes its connection."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._open: tuple[ConnectionPool, ThreadPoolExecutor] | None = None
 
     async def exchange(self, request: Request, options: SendOptions) -> Response:
@@ -131,7 +129,6 @@ class ThreadTransport(AsyncTransport[Request, Response]):
 
     async def close(self) -> None:
         """Close the idle connections and end the threads."""
-        await super().close()
         if self._open is not None:
             (pool, threads), self._open = self._open, None
             # A thread may still connect for a cancelled call; the event loop must not wait for it.

@@ -51,7 +51,6 @@ class AsyncHttpxTransport(AsyncTransport[Request, Response]):
     def __init__(self, client: object = None) -> None:
         if client is not None and not isinstance(client, httpx2.AsyncClient):
             raise TypeError(f"httpx(client) takes an httpx2.AsyncClient here, not {client!r}")
-        super().__init__()
         self._users_client: httpx2.AsyncClient | None = client
         self._client: httpx2.AsyncClient | None = None
         # Before the first response no connection can have been idle, so nothing is sent twice.
@@ -85,7 +84,6 @@ class AsyncHttpxTransport(AsyncTransport[Request, Response]):
 
     async def close(self) -> None:
         """Close the client, unless it is the user's."""
-        await super().close()
         if self._client is not None:
             client, self._client = self._client, None
             await client.aclose()

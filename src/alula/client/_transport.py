@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from alula.client._abort import Aborted, AbortSignal
@@ -25,8 +24,6 @@ __all__ = [
     "AsyncTransport",
     "SendOptions",
     "SyncTransport",
-    "TimeLimit",
-    "TimeLimits",
     "Transport",
     "aborted_error",
     "connection_failed",
@@ -50,7 +47,6 @@ If a server closes an idle connection just when such a request goes out on it, t
 it once more on a new connection, as browsers do. They never do so for others: the server may have
 carried out the first request, and a second ``remove`` would find nothing.
 """
-_FEW_QUEUES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +91,6 @@ class Transport(Protocol[Sent_contra, Received_co]):
 class AsyncTransport(Generic[SentT, ReceivedT]):
     """A transport in an event loop: timeouts and signals are the same for every library."""
 
-    def __init__(self) -> None:
-        self._limits = TimeLimits()
-
     async def exchange(self, request: SentT, options: SendOptions) -> ReceivedT:
         """Send a request and return the response; cancelling it closes its connection."""
         raise NotImplementedError
@@ -113,13 +106,12 @@ class AsyncTransport(Generic[SentT, ReceivedT]):
         return self._send_in_time(request, options)
 
     async def _send_in_time(self, request: SentT, options: SendOptions) -> ReceivedT:
-        limit = None if options.timeout is None else self._limits.limit(options.timeout)
+        limit = asyncio.timeout(options.timeout)
         try:
-            with limit or nullcontext():
+            async with limit:
                 return await self.exchange(request, options)
         except TimeoutError:  # of this limit, or of a library's own
-            expired = limit is not None and limit.expired
-            failure = self.late(request, options.timeout if expired else None)
+            failure = self.late(request, options.timeout if limit.expired() else None)
             raise failure from failure.__cause__
 
     async def _send_with_signal(
@@ -154,7 +146,6 @@ class AsyncTransport(Generic[SentT, ReceivedT]):
 
     async def close(self) -> None:
         """Close what it has opened."""
-        self._limits.close()
 
 
 def _cancel_requests() -> int:
@@ -228,115 +219,3 @@ def aborted_error(request: Sendable) -> FrameworkError:
     """Return the error for a request that its signal aborted."""
     error = Aborted("the call was aborted by its signal")
     return with_request_error(error, request, "was aborted by its signal")
-
-
-# -- time limits ----------------------------------------------------------------------------------
-
-
-class TimeLimits:
-    """The time limits of all calls of one transport, with one timer of the loop per duration.
-
-    Calls with the same limit end in the order in which they began, so they wait in a queue, and
-    only the first of it needs a timer.
-    """
-
-    # `asyncio.timeout` puts a timer for each call on the loop's heap: with 32 calls at once through
-    # aiohttp (`make bench only=client`) that took 8 % more processor time per call.
-
-    def __init__(self) -> None:
-        self._queues: dict[float, _Queue] = {}
-        self._max_queues = _FEW_QUEUES
-
-    def limit(self, seconds: float) -> TimeLimit:
-        """Return a limit for the current task: ``with limits.limit(5.0): ...``."""
-        loop = asyncio.get_running_loop()
-        queue = self._queues.get(seconds)
-        # A client may outlive an event loop, and a timer of the old one never fires.
-        if queue is None or queue.loop is not loop:
-            # Callers that pass on what is left of a deadline have another limit each time.
-            if len(self._queues) >= self._max_queues:
-                self.close()
-                self._max_queues = _FEW_QUEUES + 2 * len(self._queues)
-            queue = self._queues[seconds] = _Queue(loop, seconds, self._queues)
-        return TimeLimit(queue)
-
-    def close(self) -> None:
-        """Cancel the timers that no call needs any more."""
-        for queue in list(self._queues.values()):
-            queue.close_if_empty()
-
-
-class TimeLimit:
-    """Like ``asyncio.timeout``: cancels the task when time is over, and raises `TimeoutError`.
-
-    Attributes:
-        expired: Whether time was over before the block was.
-    """
-
-    __slots__ = ("_cancelling", "_queue", "_task", "expired")
-
-    def __init__(self, queue: _Queue) -> None:
-        self._queue = queue
-        self.expired = False
-
-    def __enter__(self) -> None:
-        if (task := asyncio.current_task()) is None:
-            raise RuntimeError("a call has to be awaited in a task")
-        self._task, self._cancelling = task, task.cancelling()
-        self._queue.add(self)
-
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        _: TracebackType | None,
-    ) -> None:
-        self._queue.waiting.pop(self, None)
-        # If someone else has cancelled the task as well, it stays cancelled.
-        ours_alone = self.expired and self._task.uncancel() <= self._cancelling
-        if ours_alone and error_type is asyncio.CancelledError:
-            raise TimeoutError from error
-
-    def expire(self) -> None:
-        """Cancel the task."""
-        self.expired = True
-        self._task.cancel()
-
-
-class _Queue:
-    """Calls with the same limit, the oldest first, each with its deadline by the loop's clock."""
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, seconds: float, queues: dict[float, _Queue]
-    ) -> None:
-        self.loop = loop
-        self.waiting: dict[TimeLimit, float] = {}
-        self._seconds = seconds
-        self._queues = queues
-        self._timer: asyncio.TimerHandle | None = None
-
-    def add(self, limit: TimeLimit) -> None:
-        """Put a call at the end."""
-        self.waiting[limit] = self.loop.time() + self._seconds
-        if self._timer is None:
-            self._timer = self.loop.call_later(self._seconds, self._expire_due)
-
-    def _expire_due(self) -> None:
-        now = self.loop.time()
-        while self.waiting:
-            limit, deadline = next(iter(self.waiting.items()))
-            if deadline > now:
-                # Not `call_at`: the deadline may pass meanwhile, and Pyodide's loop refuses that.
-                self._timer = self.loop.call_later(deadline - now, self._expire_due)
-                return
-            del self.waiting[limit]
-            limit.expire()
-        self.close_if_empty()
-
-    def close_if_empty(self) -> None:
-        """Cancel the timer and leave the queues, unless a call waits here."""
-        if not self.waiting and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-            if self._queues.get(self._seconds) is self:
-                del self._queues[self._seconds]

@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Awaitable, Callable, Collection
 from inspect import iscoroutinefunction
 from types import FunctionType, MethodType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from alula._app import App
 from alula._channels import EventServer
@@ -21,29 +21,14 @@ from alula.realtime._limits import CallLimits
 from alula.realtime._recovery import RecoverOptions
 from alula.realtime._sockets import Client, ConnectionMiddleware, Hub, SocketOptions
 
+if TYPE_CHECKING:
+    from alula.express import ExpressApplication
+
 __all__ = ["SocketIO", "socketio"]
 
 RECOVER_SECONDS = 120.0
 CALL_BYTES_PER_MESSAGE = 16
 """How many of the largest messages the calls of one client that are under way may hold."""
-
-
-class WebApplication(Protocol):
-    """What the transport is configured on: the result of ``express(App())``."""
-
-    app: App
-    transports: list[str]
-
-    def add_endpoint(
-        self,
-        prefix: str,
-        app: Any,
-        closing: Callable[[], object] | None = None,
-        *,
-        max_message: int | None = None,
-    ) -> object:
-        """Serve an ASGI application below a path."""
-        ...
 
 
 class _LoopScheduler:
@@ -140,7 +125,7 @@ class SocketIO:
         self._middleware.append(middleware)
         return middleware
 
-    def __call__(self, app: WebApplication) -> None:
+    def __call__(self, app: ExpressApplication) -> None:
         """Configure an application with this transport.
 
         Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from alula._channels import EventServer
 from alula._hub import current_worker
@@ -13,7 +13,10 @@ from alula.realtime._bus import Bus, connect_bus
 from alula.realtime._engine import check_number
 from alula.realtime._event_ids import EventIds
 from alula.realtime._event_log import EventLog
-from alula.realtime._streams import Streams, WebApplication
+from alula.realtime._streams import Streams
+
+if TYPE_CHECKING:
+    from alula.express import ExpressApplication
 
 __all__ = ["sse"]
 
@@ -98,7 +101,7 @@ def sse(
     for name, value in numbers.items():
         check_number("sse", name, value)
 
-    def configure(app: WebApplication) -> None:
+    def configure(app: ExpressApplication) -> None:
         if not hasattr(app, "add_representation"):
             raise TypeError(
                 f"sse() configures a web application, not {app!r}: write app = express(App()),"
@@ -128,7 +131,7 @@ def sse(
     return configure
 
 
-def _key_of_ids(app: WebApplication) -> bytes | None:
+def _key_of_ids(app: ExpressApplication) -> bytes | None:
     """Return the key of event ids that all processes share, None if this one is alone."""
     key = shared_key(app, b"event ids")
     place = current_worker()

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from weakref import finalize
 
-from alula._app import App
-from alula._channels import Channels, Connection, call_params
+from alula._channels import Connection, call_params
 from alula._connection import client_key, user_id_of
 from alula._context import HookContext, Params
-from alula._identity import Application, identify_connection
-from alula._routes import Match
+from alula._identity import identify_connection
 from alula._service import ServiceHandle, owning_handle
 from alula.errors import (
     BadRequest,
@@ -38,7 +36,10 @@ from alula.realtime._event_stream import (
 from alula.realtime._limits import MatchLimits
 from alula.types import is_list, is_mapping
 
-__all__ = ["Streams", "WebApplication"]
+if TYPE_CHECKING:
+    from alula.express import ExpressApplication, Request, Response
+
+__all__ = ["Streams"]
 
 MAX_SERVICES: Final = 100
 """Services of one stream."""
@@ -47,99 +48,6 @@ _PAGE_NAMES: Final = ("$limit", "$skip", "$sort")
 _NOT_OF_CONNECTION: Final = frozenset(
     {"authenticated_by", "connection", "headers", "ip", "provider", "query", "route"}
 )
-
-
-class StreamRequest(Protocol):
-    """A request, as `alula.express` makes it."""
-
-    query: dict[str, Any]
-    method: str
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """The headers, names in lower case."""
-        ...
-
-    @property
-    def ip(self) -> str | None:
-        """The address of the client."""
-        ...
-
-    @property
-    def framework(self) -> Params:
-        """The params that middleware has set."""
-        ...
-
-
-class StreamResponse(Protocol):
-    """A response, as `alula.express` makes it."""
-
-    def delegate(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
-        """Respond with an ASGI application."""
-        ...
-
-    def vary(self, name: str) -> object:
-        """Add a name to the header ``Vary``."""
-        ...
-
-
-class Closing(Protocol):
-    """What is told when a server stops."""
-
-    def add_closing(self, closing: Callable[[], object]) -> None:
-        """Call a function then."""
-        ...
-
-
-class ServiceMiddleware(Protocol):
-    """Middleware around one service, as `alula.express` has it."""
-
-    @property
-    def before(self) -> Sequence[object]:
-        """What runs before the service."""
-        ...
-
-
-class WebApplication(Application, Protocol):
-    """What `alula.express.express` makes of an `App`, as far as streams need it."""
-
-    app: App
-    transports: list[str]
-
-    @property
-    def endpoints(self) -> Closing:
-        """What is told when a server stops."""
-        ...
-
-    @property
-    def channel_registry(self) -> Channels:
-        """The channels and connections."""
-        ...
-
-    @property
-    def service_middleware(self) -> Mapping[ServiceHandle, ServiceMiddleware]:
-        """The middleware around each service that has some."""
-        ...
-
-    def lookup(self, path: str) -> Match[ServiceHandle] | None:
-        """Return the service at the path of a request."""
-        ...
-
-    def add_connection(self, connection: Connection) -> None:
-        """Emit ``connection``."""
-        ...
-
-    def remove_connection(self, connection: Connection) -> None:
-        """Emit ``disconnect`` once."""
-        ...
-
-    def add_representation(self, media_type: str, respond: Any) -> None:
-        """Respond to a GET of a service for clients that ask for a media type."""
-        ...
-
-    def get(self, path: str, *handlers: Any) -> object:
-        """Register a route."""
-        ...
 
 
 class Streams:
@@ -155,7 +63,7 @@ class Streams:
 
     def __init__(
         self,
-        app: WebApplication,
+        app: ExpressApplication,
         log: EventLog,
         heartbeat: float,
         most: int | None,
@@ -185,8 +93,8 @@ class Streams:
         self,
         handle: ServiceHandle,
         route: Mapping[str, str],
-        req: StreamRequest,
-        res: StreamResponse,
+        req: Request,
+        res: Response,
     ) -> None:
         """Respond with the events of one service.
 
@@ -195,7 +103,7 @@ class Streams:
         """
         await self._open([(handle, route)], {**req.query}, req, res, names_path=False)
 
-    async def of_several(self, req: StreamRequest, res: StreamResponse) -> None:
+    async def of_several(self, req: Request, res: Response) -> None:
         """Respond with the events of the services in the query.
 
         Raises:
@@ -243,8 +151,8 @@ class Streams:
         self,
         services: Sequence[tuple[ServiceHandle, Mapping[str, str]]],
         query: dict[str, Any],
-        req: StreamRequest,
-        res: StreamResponse,
+        req: Request,
+        res: Response,
         *,
         names_path: bool,
     ) -> None:

@@ -68,7 +68,6 @@ class SocketioTransport(AsyncTransport[SocketRequest, Answer]):
     """
 
     def __init__(self, settings: SocketSettings, listener: Listener) -> None:
-        super().__init__()
         self._settings = settings
         self._listener = listener
         self._session = Session(self, settings.auth, settings.max_size)
@@ -163,11 +162,10 @@ class SocketioTransport(AsyncTransport[SocketRequest, Answer]):
                 request, f"{len(self._waiting)} calls wait for a connection already"
             )
         seconds = self._settings.connect_timeout
-        limit = self._limits.limit(seconds)
         waiting: asyncio.Future[FrameworkError | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         try:
-            with limit:
+            async with asyncio.timeout(seconds):
                 refusal = await waiting
         except TimeoutError:
             failure = not_connected(request, self._what_was_tried(seconds))
@@ -289,7 +287,6 @@ class SocketioTransport(AsyncTransport[SocketRequest, Answer]):
 
     async def close(self) -> None:
         """Close the connection; the next call opens a new one."""
-        await super().close()
         task, self._task = self._task, None
         if task is not None and self._loop is asyncio.get_running_loop():
             await _end(task)
