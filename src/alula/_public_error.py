@@ -40,8 +40,11 @@ def _with_type(error: Exception) -> str:
     name, text = type(error).__name__, str(error)
     if not text:
         return name
-    # Whoever raises one of these has written a message that says all.
-    return text if type(error) in {Exception, RuntimeError} else f"{name}: {text}"
+    # Classes of applications, and these two, are raised with a text for people. Python's own are
+    # not: the text of a KeyError is a key.
+    is_of_python = type(error).__module__ == "builtins"
+    says_all = not is_of_python or type(error) in {Exception, RuntimeError}
+    return text if says_all else f"{name}: {text}"
 
 
 def debug_text(error: Exception) -> str:

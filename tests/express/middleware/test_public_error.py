@@ -25,7 +25,7 @@ UNEXPECTED = {
     "no message": (KeyError(), "KeyError"),
     "coded": (
         type("Coded", (Exception,), {"code": 404, "status_code": 404})("I am coded"),
-        "Coded: I am coded",
+        "I am coded",
     ),
     "key": (KeyError("nothing"), "KeyError: 'nothing'"),
     "written by people": (RuntimeError("the printer is on fire"), "the printer is on fire"),

@@ -152,8 +152,7 @@ def error_handler(
             if hasattr(result, "__await__"):
                 await result
         else:
-            is_unexpected = not isinstance(error, FrameworkError) and status == 500
-            message = debug_text(error) if is_unexpected and req.app.debug else shown.message
+            message = _message_of_page(error, shown, debug=req.app.debug)
             res.type("html").send(await _page_text(page, shown, message))
 
     return responding_at_once(handler, _responder_at_once(logger, has_pages=page_for is not None))
@@ -310,6 +309,14 @@ def _pages(html: HtmlOption) -> Callable[[int], _Page] | None:
             raise FileNotFoundError(f"error_handler(html=...): there is no page {str(path)!r}")
     default = pages.get("default")
     return lambda code: pages.get(str(code), default)
+
+
+def _message_of_page(error: Exception, shown: FrameworkError, *, debug: bool) -> str:
+    """Return what the built-in page says of an error; debug mode shows what developers need."""
+    if not debug:
+        return shown.message
+    is_unexpected = not isinstance(error, FrameworkError) and shown.code == 500
+    return debug_text(error) if is_unexpected else log_text(shown)
 
 
 async def _page_text(page: Path | None, error: FrameworkError, text: str) -> bytes:
