@@ -150,11 +150,11 @@ write app.configure\(rest
 app = express(App()).use("x", Todos())
 ---
 json without brackets
-call it to get middleware
+write app\.use\(json\(\)\), with brackets
 app.use(json)
 ---
 rest by use
-app.configure\(plugin\)
+app\.configure\(rest\(\)\)
 app.use(rest())
 ---
 json by configure

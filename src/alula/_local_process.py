@@ -10,10 +10,12 @@ import asyncio
 import os
 import signal
 import socket
+import stat
 import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -26,8 +28,10 @@ __all__ = [
     "LocalServerError",
     "PortInUse",
     "ProgramMissing",
+    "ServerOwner",
     "free_port",
     "make_executable",
+    "owner_of_servers",
 ]
 
 HOST: Final = "127.0.0.1"
@@ -39,6 +43,11 @@ SECONDS_FOR_FOLDER = 3.0
 
 _PAUSE = 0.02
 _LONGEST_LOG_BYTES = 10_000_000
+
+_OWNER: Final = "ALULA_LOCAL_SERVER_OWNER"
+"""The variable with the descriptor of a `ServerOwner`."""
+
+_left_running: Final[list[subprocess.Popen[bytes]]] = []
 
 # Reads until its input closes, then stops process $0: signal $2, and SIGKILL after $1 seconds. A
 # pipe and no atexit hook, because a parent killed by SIGKILL runs no code of its own any more.
@@ -87,6 +96,50 @@ def make_executable(program: Path, missing: type[ProgramMissing]) -> None:
         raise missing(f"{program} cannot be run: {error.strerror}; chmod +x it") from None
 
 
+class ServerOwner:
+    """Keeps servers running that other processes have started, until its own process ends.
+
+    `alula dev` is one: its workers share a server of development, and each of them ends with the
+    next change of a file.
+
+    Attributes:
+        descriptor: A descriptor that these processes must inherit.
+        environment: Variables that they must have.
+    """
+
+    def __init__(self) -> None:
+        # Watchers read from the second end. Once all of them have ended, nobody holds it any more.
+        self._own_end, self._shared_end = socket.socketpair()
+        self._own_end.setblocking(False)
+        self.descriptor = self._shared_end.fileno()
+        self.environment = {_OWNER: str(self.descriptor)}
+
+    def __enter__(self) -> ServerOwner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._own_end.close()
+        self._shared_end.close()
+
+    async def stop(self) -> None:
+        """Stop the servers, and wait for their end."""
+        self._shared_end.close()
+        self._own_end.shutdown(socket.SHUT_WR)
+        with suppress(TimeoutError, OSError):
+            async with asyncio.timeout(SECONDS_TO_END):
+                await asyncio.get_running_loop().sock_recv(self._own_end, 1)
+
+
+def owner_of_servers() -> int | None:
+    """Return the descriptor of a `ServerOwner` that this process was given, None without one."""
+    # A child of the process that was given it may have the variable alone.
+    with suppress(ValueError, OSError):
+        descriptor = int(os.environ.get(_OWNER, ""))
+        if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            return descriptor
+    return None
+
+
 class LocalProcess(ABC):
     """A server process on a data folder; it can be stopped and started again.
 
@@ -97,6 +150,7 @@ class LocalProcess(ABC):
     Attributes:
         folder: The data folder.
         port: The TCP port; 0 until the first start if none was given.
+        owner: The descriptor of the `ServerOwner` with which it ends, None for this process.
     """
 
     name: ClassVar[str]
@@ -113,6 +167,7 @@ class LocalProcess(ABC):
         self._log_start = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
+        self.owner: int | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.address} in {self.folder}>"
@@ -164,6 +219,12 @@ class LocalProcess(ABC):
                 process.kill()
         self._reap()
 
+    def leave(self) -> None:
+        """Let it run on for its owner."""
+        # Popen warns of processes that nobody waits for, unless somebody still has the object.
+        _left_running.extend(filter(None, (self._process, self._watcher)))
+        self._process = self._watcher = None
+
     def kill(self) -> None:
         """Stop it at once with SIGKILL, like a power failure."""
         if self._process is not None:
@@ -207,7 +268,7 @@ class LocalProcess(ABC):
             arguments = [str(process.pid), str(int(SECONDS_TO_END)), str(int(self.end))]
             self._watcher = _child(
                 ["/bin/sh", "-c", _WATCHER, *arguments],
-                stdin=subprocess.PIPE,
+                stdin=subprocess.PIPE if self.owner is None else self.owner,
                 output=subprocess.DEVNULL,
             )
             if not await _until(listens, SECONDS_TO_START):

@@ -15,6 +15,7 @@ from alula._local_process import (
     FolderInUse,
     LocalProcess,
     LocalServerError,
+    owner_of_servers,
 )
 
 __all__ = ["FolderServer"]
@@ -87,6 +88,8 @@ class FolderServer(ABC, Generic[Process]):
         if process is None:
             folder = self._folder or Path(tempfile.mkdtemp(prefix=self.temporary_prefix))
             process = self._process = self._process_in(folder, self._port)
+            if self._share:
+                process.owner = owner_of_servers()
         try:
             await process.start()
             await self._prepare(process)
@@ -101,9 +104,14 @@ class FolderServer(ABC, Generic[Process]):
         return self
 
     async def stop(self, grace: float = SECONDS_TO_END) -> None:
-        """Stop the server, by force after ``grace`` seconds, and remove a temporary folder."""
+        """Stop the server, by force after ``grace`` seconds, and remove a temporary folder.
+
+        Below `alula dev`, a shared server runs on until that command ends.
+        """
         process, self._process, self._shared_port = self._process, None, None
-        if process is not None:
+        if process is not None and process.owner is not None and process.is_running():
+            process.leave()
+        elif process is not None:
             await process.stop(grace)
             if self._folder is None:
                 shutil.rmtree(process.folder, ignore_errors=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from traceback import TracebackException
+from types import FrameType
 from typing import Any
 
+from alula._user_code import keep_user_frames, place_of
 from alula.errors import FrameworkError, GeneralError, error_for_status
 
-__all__ = ["log_text", "public_error"]
+__all__ = ["debug_text", "log_text", "public_error"]
 
 
 def public_error(error: Exception, *, debug: bool) -> FrameworkError:
@@ -16,7 +19,7 @@ def public_error(error: Exception, *, debug: bool) -> FrameworkError:
     Args:
         error: Errors of `alula.errors` stay as they are, Starlette's `HTTPException` turns into
             one of them, and all others into a `GeneralError` with the exception as its cause.
-        debug: Whether clients see the message of an unexpected one.
+        debug: Whether clients see the message of an unexpected one, with its type.
     """
     if isinstance(error, FrameworkError):
         return error
@@ -25,11 +28,41 @@ def public_error(error: Exception, *, debug: bool) -> FrameworkError:
     if starlette is not None and isinstance(error, starlette.HTTPException):
         shown = _from_starlette(error)
     elif debug:
-        shown = GeneralError(str(error) or type(error).__name__)
+        shown = GeneralError(_with_type(error))
     else:
         shown = GeneralError("The server failed; its log says why")
     shown.__cause__ = error
     return shown
+
+
+def _with_type(error: Exception) -> str:
+    """Return the message of an unexpected error, with its type if that says something."""
+    name, text = type(error).__name__, str(error)
+    if not text:
+        return name
+    # Classes of applications, and these two, are raised with a text for people. Python's own are
+    # not: the text of a KeyError is a key.
+    is_of_python = type(error).__module__ == "builtins"
+    says_all = not is_of_python or type(error) in {Exception, RuntimeError}
+    return text if says_all else f"{name}: {text}"
+
+
+def debug_text(error: Exception) -> str:
+    """Return what debug mode shows of an unexpected error: its type, where it was, and own code.
+
+    Args:
+        error: The error, with its traceback.
+    """
+    frames: list[FrameType] = []
+    trace = error.__traceback__
+    while trace is not None:
+        frames.insert(0, trace.tb_frame)
+        trace = trace.tb_next
+    summary = TracebackException.from_exception(error)
+    keep_user_frames(summary)
+    what = f"in {place_of(frames).what}\n" if frames else ""
+    name = type(error).__name__
+    return f"{name}: {error}\n{what}\n{''.join(summary.format()).rstrip()}"
 
 
 def log_text(error: Exception) -> str:

@@ -9,7 +9,13 @@ from functools import lru_cache
 from typing import Any, Final, Generic, Self, TypeVar
 
 from alula._events import EventEmitter
-from alula._user_code import did_you_mean, name_of, unfit_signature
+from alula._user_code import (
+    did_you_mean,
+    name_of,
+    public_name_of,
+    unfit_signature,
+    wrong_twin,
+)
 from alula.hooks import Hookable
 from alula.types import STANDARD_METHODS
 
@@ -51,8 +57,10 @@ def call_plugin(plugin: Callable[[T], object], target: T) -> None:
             " calls it"
         )
     if unfit_signature(plugin, "app") is not None:
+        if (twin := wrong_twin(plugin)) is not None:
+            raise TypeError(twin)
         raise TypeError(
-            f"configure({name_of(plugin)}): a plugin is a function of one argument, the"
+            f"configure({public_name_of(plugin)}): a plugin is a function of one argument, the"
             " application; middleware is registered by app.use(middleware)"
         )
     result = plugin(target)

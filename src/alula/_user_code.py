@@ -21,12 +21,16 @@ __all__ = [
     "callback_frames",
     "describe_frames",
     "did_you_mean",
+    "explain_twin",
     "is_cancelled",
     "is_user_code",
     "keep_user_frames",
     "name_of",
     "place_of",
+    "public_name_of",
     "unfit_signature",
+    "unknown_name_note",
+    "wrong_twin",
 ]
 
 Describe: TypeAlias = Callable[[Mapping[str, Any]], str]
@@ -50,6 +54,66 @@ def name_of(function: object) -> str:
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     module = getattr(function, "__module__", None)
     return f"{module}.{name}" if module else name
+
+
+_LONGEST_NAME: Final = 40
+
+_TWINS: Final = {
+    "alula.authentication.authenticate": (
+        "authenticate of alula.authentication is a hook:"
+        " app.service(path).hooks(around=[authenticate(...)]);"
+        " the middleware is authenticate of alula.express"
+    ),
+    "alula.express.authenticate": (
+        "authenticate of alula.express is middleware: app.use(authenticate(...));"
+        " the hook is authenticate of alula.authentication"
+    ),
+    "alula.client.rest": (
+        "rest of alula.client is for clients: client.configure(rest(url).fetch());"
+        " for an application, configure rest() of alula.express"
+    ),
+    "alula.express.rest": (
+        "rest of alula.express is for applications: app.configure(rest());"
+        " for a client, configure rest(url).fetch() of alula.client"
+    ),
+    "alula.client.socketio": (
+        "socketio of alula.client is for clients: client.configure(socketio(url));"
+        " for an application, configure socketio() of alula.realtime"
+    ),
+    "alula.realtime.socketio": (
+        "socketio of alula.realtime is for applications: app.configure(socketio());"
+        " for a client, configure socketio(url) of alula.client"
+    ),
+}
+"""Functions of two packages have one name each; what to say where the wrong one was taken."""
+
+
+def public_name_of(function: object) -> str:
+    """Return the name by which users import a function of Alula, or a function that it made.
+
+    Other functions keep the name that `name_of` gives.
+    """
+    name = name_of(function)
+    if not name.startswith("alula."):
+        return name
+    made_by = name.partition(".<locals>")[0]
+    parts = [part for part in made_by.split(".") if not part.startswith("_")]
+    # Middleware and its module have one name.
+    return ".".join(part for at, part in enumerate(parts) if at == 0 or part != parts[at - 1])
+
+
+def explain_twin(name: str) -> str:
+    """Return what the function with this public name of Alula is for, and where its twin is."""
+    return _TWINS[name]
+
+
+def wrong_twin(function: object) -> str | None:
+    """Return what to say of a function of Alula where another one of its name was meant.
+
+    Args:
+        function: The function, or what it has made.
+    """
+    return _TWINS.get(public_name_of(function))
 
 
 def is_cancelled() -> bool:
@@ -95,6 +159,20 @@ def did_you_mean(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
 
     near = get_close_matches(name, sorted(names), 1, cutoff)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def unknown_name_note(name: str, allowed: Iterable[str]) -> str:
+    """Return a note for an error about a name in a query: what may be meant, and what is allowed.
+
+    Args:
+        name: What a client wrote.
+        allowed: The names that it may use; of these, the note lists filters and operators.
+    """
+    names = sorted(set(allowed))
+    # The time of a comparison grows with the square of the length.
+    near = did_you_mean(name, names) if len(name) <= _LONGEST_NAME else ""
+    listed = ", ".join(each for each in names if each[:1] == "$")
+    return f"{name[:_LONGEST_NAME]!r} is not known here{near}; allowed: {listed or 'none'}"
 
 
 class Place(NamedTuple):

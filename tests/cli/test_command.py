@@ -104,6 +104,50 @@ def test_reports_what_is_not_an_application(run, target, said):
     assert result.stdout == ""
 
 
+FILES = {
+    "main.py": "from alula.express import express\nweb: object = express(App()).use(json())\n",
+    "api/server.py": "app = express(App())\n",
+    "factory.py": "def make_app():\n    return 1\n\nnumber = 1\napp = make_app()\n",
+    "broken.py": "app = express(",
+    "empty.py": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("target", "files", "said"),
+    [
+        (
+            "main.py",
+            ["main.py"],
+            "'main.py' names a file; write MODULE:NAME; did you mean main:web?",
+        ),
+        ("main.py:web", ["main.py"], "names a file; write MODULE:NAME; did you mean main:web?"),
+        ("./api/server.py", ["api/server.py"], "did you mean api.server:app?"),
+        ("empty.py", ["empty.py"], "write MODULE:NAME, such as empty:app"),
+        ("main", ["main.py"], "such as app:app; did you mean main:web?"),
+        ("app:app", ["main.py", "broken.py"], "; did you mean main:web?"),
+        ("app:app", ["factory.py", "main.py"], "mean factory:app or factory:make_app or main:web?"),
+        ("factory.py:make_app", ["factory.py"], "did you mean factory:make_app?"),
+        ("main:app", ["main.py"], "the module 'main' has no 'app'; did you mean main:web?"),
+        ("nowhere:app", ["empty.py"], "cannot find the module 'nowhere' in"),
+    ],
+)
+def test_suggests_what_is_there(tmp_path, monkeypatch, target, files, said):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    # In these tests, a module is one that can be imported.
+    text = "App, json, express = object, int, lambda *_: express\nexpress.use = express\n"
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(
+            FILES[name].replace("from alula.express import express\n", text)
+        )
+    result = CliRunner().invoke(main, ["openapi", target])
+    for name in files:
+        sys.modules.pop(name.removesuffix(".py"), None)
+    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+
+
 @pytest.mark.parametrize(
     ("module", "line", "error"),
     [

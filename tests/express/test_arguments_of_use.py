@@ -100,7 +100,7 @@ def test_an_item_is_known_by_its_signature(item, kind):
         (lambda a, b, c, d, e: None, r"middleware takes \(req, res, next\)"),
         (Service().find, r"Service\.find\(params\) fits nothing"),
         (serve_static, r"serve_static\(folder"),
-        (json, r"call it to get middleware: [\w.]+\.json\(\)"),
+        (json, r"^write app\.use\(json\(\)\), with brackets: alula\.express\.json is called"),
         (getattr, r"builtins\.getattr has no signature; wrap it in a function"),
     ],
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, cast
 
 import typer
 
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["Application", "ApplicationTarget", "load_application", "load_object"]
 
 Application: TypeAlias = "App | ExpressApplication"
+
+_MAKERS: Final = frozenset({"express", "make_app", "create_app"})
+"""Names of functions that return an application."""
+
+_MOST_FILES: Final = 50
 
 ApplicationTarget = Annotated[
     str, typer.Argument(metavar="MODULE:NAME", help="The application.", show_default=True)
@@ -47,15 +53,22 @@ def load_object(target: str) -> object:
         UsageError: The module or the name does not exist.
         Exception: Whatever the module raises.
     """
+    folder = Path.cwd()
     module_name, colon, name = target.partition(":")
+    if module_name.endswith(".py"):  # the name of a file, as the shell completes it
+        module_name = module_name.removesuffix(".py").strip("./").replace("/", ".")
+        raise UsageError(
+            f"{target!r} names a file; write MODULE:NAME"
+            f"{_suggestion(folder, module_name, name) or f', such as {module_name}:app'}"
+        )
     if not module_name or not colon or not name:
         raise UsageError(
             f"{target!r} is not the name of an application; write MODULE:NAME, such as app:app"
+            f"{_suggestion(folder, module_name)}"
         )
     # A console script has its own folder on `sys.path` instead of the current one.
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
     try:
         value: object = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -63,10 +76,55 @@ def load_object(target: str) -> object:
         # the target imports is an error in its code, with a traceback.
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise
-        raise UsageError(f"cannot find the module {module_name!r} in {folder}") from None
+        raise UsageError(
+            f"cannot find the module {module_name!r} in {folder}{_suggestion(folder)}"
+        ) from None
     for part in name.split("."):
         if not hasattr(value, part):
-            raise UsageError(f"the module {module_name!r} has no {name!r}")
+            raise UsageError(
+                f"the module {module_name!r} has no {name!r}{_suggestion(folder, module_name)}"
+            )
         value = getattr(value, part)
     # Not `callable`: ASGI applications are callable as well.
     return value() if inspect.isroutine(value) else value
+
+
+def _suggestion(folder: Path, module: str = "", name: str = "") -> str:
+    """Return the end of a message that names the applications of a folder; empty without any.
+
+    Args:
+        folder: The folder.
+        module: The only module to look at, if there is such a file.
+        name: The name that was given, which counts most.
+    """
+    own = folder / f"{module.replace('.', '/')}.py"
+    paths = [own] if module and own.is_file() else sorted(folder.glob("*.py"))[:_MOST_FILES]
+    targets = [
+        f"{path.relative_to(folder).with_suffix('').as_posix().replace('/', '.')}:{each}"
+        for path in paths
+        for each in _applications_in(path)
+    ]
+    targets = [target for target in targets if name and target.endswith(f":{name}")] or targets
+    return f"; did you mean {' or '.join(targets[:3])}?" if targets else ""
+
+
+def _applications_in(path: Path) -> list[str]:
+    """Return the names of a module that hold an application, without running it."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return []
+    found: list[str] = []
+    for node in tree.body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(name)], value=ast.expr() as value)
+                | ast.AnnAssign(target=ast.Name(name), value=ast.expr() as value)
+            ) if any(isinstance(part, ast.Name) and part.id in _MAKERS for part in ast.walk(value)):
+                found.append(name)
+            case ast.FunctionDef(name) if name in _MAKERS:
+                found.append(name)
+            case _:
+                pass
+    # What a function of the module made, such as `make_app`, is the application itself.
+    return sorted(found, key=lambda name: name in _MAKERS)

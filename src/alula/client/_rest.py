@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from alula._context import Params
+from alula._user_code import explain_twin
 from alula.client._codec import DefaultHeaders, Request, Response, read_response, request_for
 from alula.client._connection import Connection, MakeTransport, RemoteService
 from alula.client._fetch import (
@@ -169,6 +170,7 @@ def rest(base_url: str | None = None) -> Rest:
 
     Raises:
         ValueError: It is not such a URL.
+        TypeError: It is not text.
 
     Examples:
         ```python
@@ -178,6 +180,8 @@ def rest(base_url: str | None = None) -> Rest:
         messages = client.service("messages")
         ```
     """
+    if not isinstance(base_url, str | None):
+        raise TypeError(f"rest({base_url!r}): give a URL; {explain_twin('alula.client.rest')}")
     given = base_url or ""
     if in_browser() and not urlsplit(given).scheme:
         import js  # type: ignore[import-not-found]  # noqa: PLC0415  # only browsers have it

@@ -18,7 +18,7 @@ from alula._context import HookContext, Params, RequestParams
 from alula._http import METHOD_HEADER, METHOD_OF_VERB, SCALARS, not_allowed, response_for
 from alula._routes import PlainMatch
 from alula._service import ServiceHandle, owning_handle, unset_result
-from alula._user_code import describe_frames, name_of
+from alula._user_code import describe_frames, explain_twin, name_of
 from alula.errors import BadRequest, UnsupportedMediaType
 from alula.express._application import ExpressApplication, ServiceMiddleware
 from alula.express._chain import NextFunction, Step, never, run_steps
@@ -81,7 +81,10 @@ def rest(
 
     def configure(app: ExpressApplication) -> None:
         if not isinstance(app, ExpressApplication):
-            raise TypeError(f"rest() configures what express(App()) returns, not {app!r}")
+            raise TypeError(
+                f"rest() configures what express(App()) returns, not {app!r};"
+                f" {explain_twin('alula.express.rest')}"
+            )
         if "rest" in app.transports:  # a second one would never be reached, nor its formatter
             raise RuntimeError("rest() is configured already; one carries all services")
         if app.has("not_found"):

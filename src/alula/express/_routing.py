@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alula._routes import decode_segment
-from alula._user_code import name_of
+from alula._user_code import name_of, public_name_of, wrong_twin
 from alula.errors import BadRequest
 from alula.express._body_parsing import BodyParser, joined_parsers
 from alula.express._chain import (
@@ -417,11 +417,17 @@ def item_type_of(item: Any) -> ItemType:
             return _TYPE_BY_COUNT[len(positional)]
     if any(callable(getattr(item, name, None)) for name in STANDARD_METHODS):
         return ItemType.SERVICE
+    if (twin := wrong_twin(item)) is not None:
+        raise TypeError(twin)
     # The functions that make middleware take options alone.
-    is_factory = bool(parameters) and all(p.default is not p.empty for p in parameters)
+    if parameters and all(p.default is not p.empty for p in parameters):
+        name = public_name_of(item)
+        raise TypeError(
+            f"write app.use({name.rpartition('.')[2]}()), with brackets: {name} is called to get"
+            " middleware"
+        )
     raise TypeError(
         f"{name_of(item)}{signature} fits nothing that can be used: middleware takes (req, res,"
         " next), error middleware (error, req, res, next), a handler (req, res); a plugin takes"
         " (app), and goes to app.configure(plugin)"
-        + (f"; call it to get middleware: {name_of(item)}()" if is_factory else "")
     )

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, TypedDict, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from alula._context import HookContext, Params
-from alula._user_code import name_of, unfit_signature
+from alula._user_code import name_of, unfit_signature, wrong_twin
 from alula.errors import MethodNotAllowed
 
 __all__ = [
@@ -250,6 +250,8 @@ def check_hook(kind: str, hook: object, where: str) -> None:
             f" {' or '.join(kinds)} hook"
         )
     if (signature := unfit_signature(hook, *arguments)) is not None:
+        if (twin := wrong_twin(hook)) is not None:
+            raise TypeError(f"{kind} hook of {where}: {twin}")
         raise TypeError(
             f"{kind} hook {name_of(hook)} of {where} takes {signature}; expected {shape}"
         )

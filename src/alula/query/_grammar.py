@@ -19,6 +19,8 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from alula._context import Params
+from alula._user_code import unknown_name_note
+from alula.errors import BadRequest
 from alula.query._query import (
     EMPTY,
     EMPTY_QUERY,
@@ -312,8 +314,12 @@ class Grammar:
         for name, value in raw.items():
             reader = self._operators.get(name)
             if reader is None:
-                check_name(name, raw)
-                raise invalid(f"Invalid query parameter {name}: expected an operator", raw)
+                try:
+                    check_name(name, raw)
+                    raise invalid(f"Invalid query parameter {name}: expected an operator", raw)
+                except BadRequest as error:
+                    error.add_note(unknown_name_note(str(name), self._operators))
+                    raise
             tests.append((name, reader(name, value, depth)))
         return tuple(tests)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from alula._app import App
 from alula._channels import EventServer
-from alula._user_code import name_of, unfit_signature
+from alula._user_code import explain_twin, name_of, unfit_signature
 from alula.realtime._asgi import Admit, Endpoint
 from alula.realtime._bus import Bus, connect_bus
 from alula.realtime._engine import POLLING, WEBSOCKET, Engine, EngineOptions, Timer, check_number
@@ -134,7 +134,8 @@ class SocketIO:
         if not hasattr(app, "add_endpoint") or not isinstance(getattr(app, "app", None), App):
             raise TypeError(
                 f"socketio() configures a web application, not {app!r}: write"
-                " app = express(App()), with `from alula.express import express`"
+                " app = express(App()), with `from alula.express import express`;"
+                f" {explain_twin('alula.realtime.socketio')}"
             )
         place = name_sessions()
         worker_id = None if place is None else place.worker_id

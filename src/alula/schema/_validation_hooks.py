@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 from alula._context import HookContext
+from alula._user_code import unknown_name_note
 from alula.errors import BadRequest
 from alula.hooks import annotate_hook, hook_factory, never_waits
 from alula.query import Grammar, ValidatedQuery
@@ -55,12 +56,17 @@ def validate_query(validator: object) -> Hook:
     def validate_query_hook(context: HookContext) -> None:
         params = context._params  # noqa: SLF001  # its property costs a call
         query = params.query
-        if type(query) is dict and not query and accepts_empty:
-            checked: Mapping[str, Any] = query
-        elif (related := context.service.related_names) and isinstance(query, Mapping):
-            checked = _with_related(query, related, checker)
-        else:
-            checked = checker.validate(query)
+        try:
+            if type(query) is dict and not query and accepts_empty:
+                checked: Mapping[str, Any] = query
+            elif (related := context.service.related_names) and isinstance(query, Mapping):
+                checked = _with_related(query, related, checker)
+            else:
+                checked = checker.validate(query)
+        except BadRequest as error:
+            if context.app.debug:
+                _explain(error, checker)
+            raise
         params.query = ValidatedQuery(checked, operators, filters)
 
     return annotate_hook(_hook_of(validate_query_hook), query=checker, kinds=("before", "around"))
@@ -76,6 +82,30 @@ def _hook_of(check: Callable[[HookContext], None]) -> Hook:
 
     hook.__qualname__ = getattr(check, "__qualname__", hook.__qualname__)  # in messages
     return never_waits(hook, check)
+
+
+def _explain(error: BadRequest, checker: AnyValidator) -> None:
+    """Add a note about names that the schema of a query does not have, for the log."""
+    failures: Any = error.data
+    described: Any = getattr(checker, "json_schema", None)
+    schema: object = described() if callable(described) else getattr(checker, "schema", None)
+    for failure in failures if is_list(failures) else ():
+        name = failure.get("params", {}).get("additionalProperty")
+        if isinstance(name, str):
+            error.add_note(unknown_name_note(name, _names_in(schema)))
+            return  # one is enough to see what is wrong
+
+
+def _names_in(schema: object) -> Iterator[str]:
+    """Yield the names of all properties of a schema, at any depth."""
+    if is_list(schema):
+        for item in schema:
+            yield from _names_in(item)
+    elif is_mapping(schema):
+        for keyword, value in schema.items():
+            if keyword == "properties" and is_mapping(value):
+                yield from value
+            yield from _names_in(value)
 
 
 def _with_related(

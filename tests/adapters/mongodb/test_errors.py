@@ -8,8 +8,9 @@ import uuid
 import bson
 import pytest
 from bson.errors import InvalidBSON, InvalidDocument, InvalidStringData
-from pymongo import errors
+from pymongo import AsyncMongoClient, errors
 
+from alula.adapters.mongodb import check_connection
 from alula.adapters.mongodb._errors import translated
 from alula.errors import (
     BadRequest,
@@ -186,3 +187,18 @@ def test_a_record_that_cannot_be_read_is_in_the_log(caplog):
     found = translation_of(InvalidBSON("year 14645 is out of range"))
     assert "the log has the details" in found.message
     assert "year 14645 is out of range" in caplog.text
+
+
+@pytest.mark.parametrize("setting", [None, "CHAT_MONGODB_URL"])
+async def test_a_server_that_is_not_there_is_named_soon(setting):
+    async with AsyncMongoClient("mongodb://127.0.0.1:1/x") as client:
+        with pytest.raises(Unavailable) as caught:
+            await check_connection(client, setting=setting, seconds=0.3)
+    first, *others = caught.value.__notes__
+    assert first.startswith("MongoDB: 127.0.0.1:1: ")
+    assert others == ([f"the URL comes from {setting}"] if setting else [])
+
+
+async def test_a_server_that_is_there(mongodb_url):
+    async with AsyncMongoClient(mongodb_url) as client:
+        await check_connection(client)

@@ -153,6 +153,14 @@ class TestFailures:
             (("notes/5", "find"), "there is no service at 'notes/5'"),
             (("notes", "get"), "get needs the id of a record: alula call SERVICE get ID"),
             (("notes", "find", "5"), "find takes no id; get, update, patch, remove do"),
+            (
+                ("notes", "create", '{"a": 1}'),
+                "data goes behind --data: alula call notes create --data '{\"a\": 1}'",
+            ),
+            (
+                ("notes", "patch", "[1]"),
+                "data goes behind --data: alula call notes patch ID --data '[1]'",
+            ),
             (("notes", "get", "5", "--all"), "--all is for find, not for get"),
             (("notes", "find", "-q", "{no"), "the query is not JSON: "),
             (("notes", "create", "-d", "no"), "the data is not JSON: "),

@@ -196,9 +196,7 @@ class TestLiterals:
     def test_the_first(self):
         code = "from typing import TypeAlias\n\nPath: TypeAlias = str\n"
         assert literal_alias("Path", []) in code
-        assert add_literal(code, "Path", "a") == (
-            f'{self.HEAD}Path: TypeAlias = Literal[\n    "a",\n]\n'
-        )
+        assert add_literal(code, "Path", "a") == f'{self.HEAD}Path: TypeAlias = Literal["a"]\n'
 
     @pytest.mark.parametrize(
         ("code", "reason"),

@@ -31,6 +31,15 @@ def test_bad_names(name, reason):
         names.check_function("a hook", name)
 
 
+@pytest.mark.parametrize(
+    "name", ["alula", "pydantic", "typing-extensions", "typing_extensions", "fastapi", "pytest"]
+)
+def test_an_application_has_no_name_of_a_package_that_it_needs(name):
+    with pytest.raises(UsageError, match=f"'{name}' is the name of a package"):
+        names.check_application(name)
+    assert names.check_service(name) == name
+
+
 def test_services_is_not_a_service():
     assert names.check_application("services") == "services"
     with pytest.raises(UsageError, match="'services' is the folder"):

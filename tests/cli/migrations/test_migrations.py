@@ -10,10 +10,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from sqlalchemy import Column, Integer, MetaData, Table, Text
 from tests.cli.generator.applications import alula
 
 from alula import App
-from alula._cli.serving.behind import last_migrations, warn_if_behind
+from alula._cli.serving.behind import last_migrations, warn_if_behind, warn_if_tables_lack_columns
+from alula.adapters.memory import MemoryService
 from alula.adapters.sql import Database, SQLService
 from alula.express import express
 
@@ -351,3 +353,37 @@ async def test_serving_warns_of_a_database_that_is_behind(folder, caplog, url):
     await warn_if_behind(app, folder.path / "migrations")
     assert caplog.text == ""
     await database.close()
+
+
+async def test_development_warns_of_a_table_that_lacks_columns(caplog, url):
+    caplog.set_level(logging.WARNING, "alula.serve")
+    database = Database(url)
+    texts = (Column(name, Text) for name in "ab")
+    rooms = Table("rooms", MetaData(), Column("id", Integer, primary_key=True), *texts)
+    app = express(App()).use("rooms", SQLService(rooms, database)).use("own", MemoryService())
+
+    async def warned():
+        caplog.clear()
+        await warn_if_tables_lack_columns(app)
+        return [record.getMessage() for record in caplog.records]
+
+    assert await warned() == []  # there is no such table yet, and it will be created
+    await database.execute("create table rooms (id integer primary key)")
+    assert await warned() == [
+        "the table 'rooms' lacks columns of its model (a, b); run: alula generate migration"
+        " add_columns, then: alula migrate"
+    ]
+    await database.execute("alter table rooms add column b text")
+    (text,) = await warned()
+    assert "(a); run: alula generate migration add_a, then: alula migrate" in text
+    await database.execute("alter table rooms add column a text")
+    assert await warned() == []
+    await warn_if_tables_lack_columns(object())
+    await database.close()
+
+
+async def test_a_table_that_cannot_be_read_is_no_reason_to_warn(caplog):
+    database = Database("postgresql://127.0.0.1:1/none")
+    app = express(App()).use("rooms", SQLService("rooms", database))
+    await warn_if_tables_lack_columns(app)
+    assert caplog.text == ""

@@ -31,7 +31,7 @@ class Command:
 
     def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
         inherited = {name: os.environ[name] for name in os.environ.keys() - DECIDING}
-        own = {"PYTHONPATH": SOURCE, "PYTHONUNBUFFERED": "1", **environment}
+        own = {"ALULA_ENV": "test", "PYTHONPATH": SOURCE, "PYTHONUNBUFFERED": "1", **environment}
         self.process = subprocess.Popen(
             [sys.executable, "-c", "from alula._cli import main; main()", *arguments],
             cwd=folder,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import json
 import os
 import signal
 import tempfile
@@ -271,3 +272,61 @@ async def test_stopped_before_the_first_worker(file):
         reloader.stop()
         assert await reloader.run() == 3
     assert reloader._worker is None
+
+
+SERVER = """
+import os
+from pathlib import Path
+from alula._local_process import LocalProcess, ProgramMissing
+from alula._local_server import FolderServer
+
+class Shell(LocalProcess):
+    name, ready, missing = "shell", "ready", ProgramMissing
+
+    def _find(self):
+        return Path("/bin/sh")
+
+    def _command(self, program, port):
+        return [str(program), "-c", "echo $$ > data/pid; echo ready; exec sleep 1000"]
+
+    def _exit_error(self, status, output):
+        return RuntimeError(output)
+
+class Server(FolderServer):
+    def _process_in(self, folder, port):
+        return Shell(folder, port=port)
+
+    async def _find_running(self, folder):
+        return 1 if (folder / "pid").exists() else None
+
+    def _url_of(self, address):
+        return address
+
+server = Server("data", share=True)
+
+class Data:
+    async def setup(self, app, path):
+        await server.start()
+
+    async def teardown(self, app, path):
+        await server.stop()
+
+    async def get(self, id, params):
+        return {"pid": int(Path("data/pid").read_text())}
+
+app.use("data", Data())
+"""
+
+
+@pytest.mark.slow
+async def test_a_local_server_outlives_restarts_and_ends_with_the_command(file):
+    file.write_text(CODE + SERVER)
+    async with reloading(file) as (_, port):
+        await answered(port, '"version":1')
+        _, first = await asyncio.to_thread(ask, port, "/data/1")
+        process = Path("/proc") / str(json.loads(first)["pid"])
+        save(file, CODE.replace("version", "new version") + SERVER)
+        await answered(port, '"new version":1')
+        assert (await asyncio.to_thread(ask, port, "/data/1"))[1] == first
+        assert process.exists()
+    await eventually(lambda: not process.exists())

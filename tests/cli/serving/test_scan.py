@@ -23,6 +23,7 @@ def project(tmp_path):
         "deep/__pycache__/a.py",
         ".git/hook.py",
         "node_modules/x.py",
+        "migrations/0001_first.py",
         "venv/pyvenv.cfg",
         "venv/lib/a.py",
         "lib/site-packages/a.py",

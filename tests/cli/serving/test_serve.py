@@ -67,6 +67,18 @@ def test_several_workers_warn_once_of_records_in_memory(folder):
         ]
 
 
+@pytest.mark.parametrize("environment", ["", "production"])
+def test_it_says_when_it_accepts_requests_and_if_the_environment_is_not_set(folder, environment):
+    text = CODE.replace("VERSION = 1", "import sys; print('imported', file=sys.stderr, flush=True)")
+    (folder / "app.py").write_text(text.replace("VERSION}", "1}"))
+    with running(folder, "serve", "--port", "0", ALULA_ENV=environment) as command:
+        command.wait_for("listening on http")
+        assert command.end(signal.SIGTERM) == 0
+    positions = [command.text.index(part) for part in ("starting app:app", "imported", "listening")]
+    assert positions == sorted(positions)
+    assert ("ALULA_ENV is not set" in command.text) is (not environment)
+
+
 def test_collections_of_garbage_leave_out_what_is_loaded(folder):
     with (folder / "app.py").open("a") as file:
         file.write("import gc\n")

@@ -79,8 +79,14 @@ class House:
         self.begun = []
         self.begins = True
         self.failures = 0
+        self.announced = []
         self.supervisor = Supervisor(
-            self.start, count, patience, lambda: self.log.append("close the socket"), drain
+            self.start,
+            count,
+            patience,
+            lambda: self.log.append("close the socket"),
+            drain,
+            lambda: self.announced.append("ready"),
         )
 
     async def start(self, alone):
@@ -130,6 +136,17 @@ async def test_the_first_worker_starts_alone():
         assert house.pids == [1]
         house.begun[0].begin()
         await house.until(1, 2)
+
+
+async def test_it_says_once_that_requests_are_accepted():
+    async with house_of(2, begins=False) as house:
+        await house.until(1)
+        await asyncio.sleep(0.01)
+        assert house.announced == []
+        house.begun[0].begin()
+        await house.until(1, 2)
+        house.begun[1].begin()
+        assert house.announced == ["ready"]
 
 
 async def test_the_socket_is_closed_once_workers_have_drained():

@@ -23,6 +23,7 @@ from alula import App
 from alula._cli.serving.worker import announce, main, serve_as_worker
 from alula._cli.serving.worker_process import PROCEED, READY, WorkerSettings
 from alula._sockets import listen_on_port
+from alula.adapters.memory import MemoryService
 from alula.authentication._passwords import default_passwords
 from alula.express import express, rest
 from alula.realtime import sse
@@ -398,6 +399,19 @@ class TestDevelopment:
         out = capfd.readouterr().out
         assert "without a publisher, so nobody gets their events: notes\n" in out
         assert "    /events   server-sent events; each service has a stream, too\n" in out
+
+    def test_it_leaves_closed_services_out(self, capfd):
+        app = express(App()).use("notes", MemoryService(), methods=["find"]).configure(rest())
+        app.use("sessions", MemoryService(), methods=[])
+        announce(app, SimpleNamespace(url="http://127.0.0.1:3030"))
+        out = capfd.readouterr().out
+        assert "/notes  find\n" in out
+        assert "sessions" not in out
+
+    def test_it_prints_no_services_if_all_are_closed(self, capfd):
+        app = express(App()).use("sessions", MemoryService(), methods=[]).configure(rest())
+        announce(app, SimpleNamespace(url="http://127.0.0.1:3030"))
+        assert capfd.readouterr().out.split() == ["http://127.0.0.1:3030"]
 
     def test_it_prints_the_services_without_documentation(self, tmp_path, capfd):
         (tmp_path / "shop.py").write_text(CODE.replace("app.configure(openapi())", ""))

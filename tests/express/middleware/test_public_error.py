@@ -6,7 +6,7 @@ import pytest
 from fastapi import HTTPException as FastAPIException
 from starlette.exceptions import HTTPException
 
-from alula._public_error import public_error
+from alula._public_error import debug_text, public_error
 from alula.errors import BadRequest, Conflict, FrameworkError, GeneralError, NotFound
 from alula.express._middleware.error_handler import status_of
 
@@ -21,13 +21,15 @@ def test_errors_of_the_interface_are_public(error, debug):
 
 
 UNEXPECTED = {
-    "message": (ValueError("password is hunter2"), "password is hunter2"),
+    "message": (ValueError("password is hunter2"), "ValueError: password is hunter2"),
     "no message": (KeyError(), "KeyError"),
     "coded": (
         type("Coded", (Exception,), {"code": 404, "status_code": 404})("I am coded"),
         "I am coded",
     ),
-    "group": (ExceptionGroup("all", [ValueError("a")]), "all (1 sub-exception)"),
+    "key": (KeyError("nothing"), "KeyError: 'nothing'"),
+    "written by people": (RuntimeError("the printer is on fire"), "the printer is on fire"),
+    "group": (ExceptionGroup("all", [ValueError("a")]), "ExceptionGroup: all (1 sub-exception)"),
 }
 
 
@@ -130,3 +132,7 @@ def test_headers_of_starlettes_errors_are_kept():
 )
 def test_status(error, status):
     assert status_of(error) == status
+
+
+def test_an_error_that_was_never_raised_has_no_place():
+    assert debug_text(KeyError("x")) == "KeyError: 'x'\n\nKeyError: 'x'"

@@ -124,6 +124,11 @@ def call(
             raise UsageError("which method? alula call SERVICE METHOD, such as find")
         if method == "get" and record_id is None:
             raise UsageError("get needs the id of a record: alula call SERVICE get ID")
+        if record_id is not None and record_id[:1] in {"{", "["} and data is None:
+            raise UsageError(
+                f"data goes behind --data: alula call {service} {method}"
+                f" {'ID ' if method in ID_METHODS else ''}--data '{record_id}'"
+            )
         if record_id is not None and method not in ID_METHODS:
             names = ", ".join(name for name in STANDARD_METHODS if name in ID_METHODS)
             raise UsageError(f"{method} takes no id; {names} do")

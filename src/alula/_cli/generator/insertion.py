@@ -182,6 +182,8 @@ def literal_alias(alias: str, values: Sequence[str]) -> str:
     if not values:
         return f"{alias}: TypeAlias = str"
     # A line each: a change that adds one touches no other.
+    if len(values) == 1:  # as ruff writes it
+        return f'{alias}: TypeAlias = Literal["{values[0]}"]'
     return "\n".join([f"{alias}: TypeAlias = Literal[", *(f'    "{v}",' for v in values), "]"])
 
 

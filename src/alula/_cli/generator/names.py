@@ -5,6 +5,8 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, requires
 from typing import Final
 
 from alula._cli.terminal import UsageError
@@ -24,6 +26,11 @@ MAX_LENGTH: Final = 24
 """Longer names would break lines of the templates at more than 100 characters."""
 
 _WORDS: Final = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
+_PACKAGE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# Frameworks and tools that are no dependencies, but may be installed beside the application.
+_KNOWN_PACKAGES: Final = frozenset(
+    {"django", "fastapi", "flask", "hatchling", "mypy", "pip", "pyright", "ruff", "setuptools"}
+)
 _PATH_SEGMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]*")
 # Registered by the generated `app.py`.
 _RESERVED_PATHS: Final = frozenset({"docs", "health", "openapi.json"})
@@ -40,12 +47,30 @@ _PLURAL_ENDINGS: Final = (
 
 
 def check_application(name: str) -> str:
-    """Return the name of an application, which is also the name of its folder.
+    """Return the name of an application, which is also the name of its folder and its package.
 
     Raises:
-        UsageError: The name is not valid.
+        UsageError: The name is not valid, or that of a package that the application needs.
     """
-    return _check("an application", name)
+    normalized = _check("an application", name).replace("_", "-")
+    # pip would take the application for that package, and install neither.
+    if normalized in _dependencies():
+        raise UsageError(f"{name!r} is the name of a package from PyPI; choose another name")
+    return name
+
+
+def _dependencies() -> frozenset[str]:
+    """Return the names of the packages that applications need, directly or not."""
+    found, left = set(_KNOWN_PACKAGES), ["alula"]
+    while left:
+        package = left.pop()
+        found.add(package)
+        with suppress(PackageNotFoundError):  # an extra that is not installed
+            named = {_PACKAGE.match(line) for line in requires(package) or ()}
+            names = {match[0].lower().replace("_", "-") for match in named if match}
+            left += names - found
+            found |= names
+    return frozenset(found)
 
 
 def check_service(name: str) -> str:

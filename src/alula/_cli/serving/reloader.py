@@ -26,6 +26,7 @@ import typer
 from alula._cli.serving.listen import open_socket
 from alula._cli.serving.worker_process import WorkerProcess, WorkerSettings, describe_exit
 from alula._cli.terminal import print_error, print_result, style
+from alula._local_process import ServerOwner
 
 __all__ = ["Reloader", "Snapshot", "changed_files", "scan", "serve_with_reload"]
 
@@ -39,7 +40,14 @@ Snapshot: TypeAlias = Mapping[str, tuple[int, int]]
 """The modification time and the size of each file."""
 
 _WATCHED_SUFFIXES: Final = (".py", ".env", ".toml", ".yaml", ".yml")
-_SKIPPED_FOLDERS: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
+_SKIPPED_FOLDERS: Final = frozenset(
+    {
+        "__pycache__",
+        "migrations",  # a running application imports none
+        "node_modules",
+        "site-packages",
+    }
+)
 _ENVIRONMENT_MARK: Final = "pyvenv.cfg"
 
 _ALULA: Final = Path(__file__).parents[2]
@@ -96,23 +104,32 @@ class Reloader:
         self._status = 0
         self._worker: WorkerProcess | None = None
         self._spare: WorkerProcess | None = None
+        self._servers: ServerOwner | None = None
 
     async def run(self) -> int:
         """Run workers until `stop`; return the exit code."""
         stopped = asyncio.create_task(self._stopped.wait())
         print_result(style(f"  starting {self._settings.target}", dim=True))
         # A file without a name: nobody else can delete or replace it, and no end leaves it behind.
-        with tempfile.TemporaryFile() as modules:
+        with tempfile.TemporaryFile() as modules, ServerOwner() as servers:
+            self._servers = servers
             self._settings = replace(self._settings, modules=modules.fileno())
             while not self._stopped.is_set():
                 await self._run_worker(stopped)
+            await servers.stop()
         await stopped
         return self._status
 
     async def _run_worker(self, stopped: asyncio.Task[Literal[True]]) -> None:
         """Run one worker until a file changes, with a spare one for the time after that."""
-        environment = {"ALULA_DEBUG": os.environ.get("ALULA_DEBUG", "1")}
-        start = partial(WorkerProcess.start, sock=self._sock, environment=environment)
+        assert self._servers is not None  # noqa: S101  # for type checkers; `run` sets it
+        debug = os.environ.get("ALULA_DEBUG", "1")
+        start = partial(
+            WorkerProcess.start,
+            sock=self._sock,
+            environment={"ALULA_DEBUG": debug, **self._servers.environment},
+            inherited=[self._servers.descriptor],
+        )
         if self._spare is None:
             worker = await start(self._settings)
         else:

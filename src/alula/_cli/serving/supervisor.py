@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import os
 import signal
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, Final
@@ -27,6 +28,9 @@ _LONGEST_PAUSE_SECONDS: Final = 30.0
 
 _CLEANUP_SECONDS: Final = 15
 """How long a worker may take after its last request, for its teardown, before it is killed."""
+
+# As in `alula.configuration`, whose import would cost this process Pydantic.
+_ENVIRONMENT: Final = "ALULA_ENV"
 
 _log = logging.getLogger("alula.serve")
 
@@ -73,9 +77,15 @@ def serve_with_workers(settings: WorkerSettings, *, host: str, port: int, path: 
             + _CLEANUP_SECONDS,
             close_socket,
             settings.drain,
+            lambda: _log.info("listening on %s", url),
         )
         supervisor.listen_to_signals()
-        _log.info("listening on %s", url)
+        _log.info("starting %s for %s", settings.target, url)
+        if not os.environ.get(_ENVIRONMENT):
+            _log.warning(
+                "%s is not set, so settings of development count; set it, such as to production",
+                _ENVIRONMENT,
+            )
         async with Hub(directory.hub) if directory else contextlib.nullcontext():
             return await supervisor.run()
 
@@ -98,6 +108,7 @@ class Supervisor:
         stop_timeout: Seconds that a worker may take to stop before it is killed.
         on_stop: Called once, before the workers that accept requests begin to end.
         drain: Seconds that workers accept requests after they were told to stop.
+        on_ready: Called once, when the first worker accepts requests.
 
     Attributes:
         workers: The running workers.
@@ -110,6 +121,7 @@ class Supervisor:
         stop_timeout: float,
         on_stop: Callable[[], object],
         drain: float = 0,
+        on_ready: Callable[[], object] = bool,
     ) -> None:
         self.workers: set[WorkerProcess] = set()
         self._start = start
@@ -117,6 +129,7 @@ class Supervisor:
         self._stop_timeout = stop_timeout
         self._on_stop = on_stop
         self._drain = drain
+        self._on_ready = on_ready
         self._stopped = asyncio.Event()
         self._status = 0
         # Held while a worker starts, so that `run` does not miss it when it stops all of them.
@@ -139,6 +152,7 @@ class Supervisor:
             first = await self._add()
             if first is not None and await first.started():
                 self._has_served = True
+                self._on_ready()
                 for _ in range(self._count - 1):
                     if await self._add() is None:
                         self._spawn(self._add_in_the_end())

@@ -19,7 +19,7 @@ import typer
 
 from alula._cli.application import load_object
 from alula._cli.service_listing import list_services, process_local_services
-from alula._cli.serving.behind import warn_if_behind
+from alula._cli.serving.behind import warn_if_behind, warn_if_tables_lack_columns
 from alula._cli.serving.listen import check_certificate
 from alula._cli.serving.worker_process import (
     HEARTBEAT,
@@ -195,9 +195,9 @@ def announce(app: WebApplication, server: Server) -> None:
         typer.echo(f"  {server.url}")
         return
     services = list_services(app.services)
-    rows = {f"/{service.path}": ", ".join(service.open) for service in services}
+    rows = {f"/{each.path}": ", ".join(each.open) for each in services if each.open}
     rows |= {place.path: place.title for place in app.channel_registry.servers}
-    width = max(map(len, rows))
+    width = max(map(len, rows), default=0)
     lines = [f"    {path:<{width}}  {style(text, dim=True)}" for path, text in rows.items()]
     silent = [
         path
@@ -266,13 +266,9 @@ class _Worker:
             if server is None:
                 return 0
             self._control.send(READY)
-            settings = self._settings
-            if not settings.development and (settings.workers == 1 or settings.accept_during_setup):
-                await warn_if_behind(self._app, Path.cwd() / "migrations")
+            await self._tell_about(server)
             if self._settings.worker_timeout:
                 heartbeat = loop.create_task(send_heartbeats())
-            if self._settings.announce:
-                announce(self._app, server)
             freeze_heap()
             # The watchdog starts here: what the setup imports blocks the loop, but no request.
             limit = self._settings.watch_loop
@@ -291,6 +287,16 @@ class _Worker:
             if heartbeat is not None:
                 heartbeat.cancel()
         return 0
+
+    async def _tell_about(self, server: Server) -> None:
+        """Say what somebody who has started the application should know."""
+        settings = self._settings
+        if settings.development:
+            await warn_if_tables_lack_columns(self._app)
+        elif settings.workers == 1 or settings.accept_during_setup:
+            await warn_if_behind(self._app, Path.cwd() / "migrations")
+        if settings.announce:
+            announce(self._app, server)
 
     async def _start_server(self) -> Server:
         settings = self._settings

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import Process
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Self
 
 __all__ = [
@@ -141,6 +141,7 @@ class WorkerProcess:
         settings: WorkerSettings,
         sock: socket.socket,
         environment: Mapping[str, str] | None = None,
+        inherited: Sequence[int] = (),
     ) -> Self:
         """Start a worker in a new interpreter, which imports the application as it is now.
 
@@ -148,6 +149,7 @@ class WorkerProcess:
             settings: The settings; both descriptors are filled in.
             sock: The socket to serve on.
             environment: Variables in addition to those of this process.
+            inherited: Further descriptors that the worker inherits.
 
         Raises:
             OSError: The system cannot start a process, or has no file descriptors left.
@@ -155,7 +157,7 @@ class WorkerProcess:
         """
         parent_end, worker_end = socket.socketpair()
         parent_end.setblocking(False)
-        descriptors = [sock.fileno(), worker_end.fileno()]
+        descriptors = [sock.fileno(), worker_end.fileno(), *inherited]
         settings = dataclasses.replace(settings, socket=descriptors[0], control=descriptors[1])
         if settings.modules >= 0:
             descriptors.append(settings.modules)

@@ -16,6 +16,7 @@ from alula.adapters.mongodb._bson_types import (
     resolve_query_object_id,
 )
 from alula.adapters.mongodb._changes import publish_changes
+from alula.adapters.mongodb._errors import check_connection
 from alula.adapters.mongodb._service import MongoDBService
 from alula.adapters.mongodb._transactions import transaction
 
@@ -23,6 +24,7 @@ __all__ = [
     "JSON_ENCODERS",
     "MongoDBService",
     "ObjectIdSchema",
+    "check_connection",
     "keyword_object_id",
     "publish_changes",
     "resolve_object_id",

@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Any, Final, TypeAlias
 
 from bson.errors import BSONError, InvalidDocument, InvalidStringData
-from pymongo import errors
+from pymongo import AsyncMongoClient, errors
+from pymongo import timeout as timeout_of_driver
 
 from alula.errors import (
     BadRequest,
@@ -23,7 +24,14 @@ from alula.errors import (
     Unavailable,
 )
 
-__all__ = ["TOO_LARGE", "not_acknowledged", "translated", "unavailable", "was_refused"]
+__all__ = [
+    "TOO_LARGE",
+    "check_connection",
+    "not_acknowledged",
+    "translated",
+    "unavailable",
+    "was_refused",
+]
 
 _log = logging.getLogger("alula.mongodb")
 
@@ -163,6 +171,30 @@ def unavailable(error: object) -> Unavailable:
         reason = _OPTIONS.sub("", str(error).partition(", Timeout: ")[0])
         unreachable.add_note(f"MongoDB: {reason}"[:1_000])
     return unreachable
+
+
+async def check_connection(
+    client: AsyncMongoClient[Any], *, setting: str | None = None, seconds: float = 5
+) -> None:
+    """Check that a MongoDB can be reached, for an error of one line when an application starts.
+
+    The driver itself connects with the first operation, and waits 30 seconds for a server.
+
+    Args:
+        client: The client.
+        setting: Where its URL comes from, such as ``"CHAT_MONGODB_URL"``; the error names it.
+        seconds: How long to wait.
+
+    Raises:
+        Unavailable: It cannot be reached. A note of the error says which host and why.
+    """
+    try:
+        with translated, timeout_of_driver(seconds):
+            await client.admin.command("ping")
+    except Unavailable as error:
+        if setting is not None:
+            error.add_note(f"the URL comes from {setting}")
+        raise
 
 
 def too_large(_: object) -> BadRequest:

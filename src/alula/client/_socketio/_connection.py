@@ -11,6 +11,7 @@ from weakref import WeakSet
 from alula._context import HookContext, Params
 from alula._events import loop_is_running
 from alula._service import ServiceHandle
+from alula._user_code import explain_twin
 from alula._wire import VERSION
 from alula.client._codec import fill_route
 from alula.client._connection import (
@@ -299,6 +300,8 @@ def socketio(
                     print(event.data["text"])
         ```
     """
+    if not isinstance(url, str):
+        raise TypeError(f"socketio({url!r}): give a URL; {explain_twin('alula.client.socketio')}")
     parts = urlsplit(url)
     if parts.scheme not in _SCHEMES or not parts.hostname:
         raise ValueError(

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from alula._public_error import log_text, public_error
+from alula._public_error import debug_text, log_text, public_error
 from alula._routes import decode_segment
 from alula._service import ServiceHandle
 from alula.errors import FrameworkError
@@ -152,7 +152,8 @@ def error_handler(
             if hasattr(result, "__await__"):
                 await result
         else:
-            res.type("html").send(await _page_text(page, shown))
+            message = _message_of_page(error, shown, debug=req.app.debug)
+            res.type("html").send(await _page_text(page, shown, message))
 
     return responding_at_once(handler, _responder_at_once(logger, has_pages=page_for is not None))
 
@@ -310,14 +311,22 @@ def _pages(html: HtmlOption) -> Callable[[int], _Page] | None:
     return lambda code: pages.get(str(code), default)
 
 
-async def _page_text(page: Path | None, error: FrameworkError) -> bytes:
+def _message_of_page(error: Exception, shown: FrameworkError, *, debug: bool) -> str:
+    """Return what the built-in page says of an error; debug mode shows what developers need."""
+    if not debug:
+        return shown.message
+    is_unexpected = not isinstance(error, FrameworkError) and shown.code == 500
+    return debug_text(error) if is_unexpected else log_text(shown)
+
+
+async def _page_text(page: Path | None, error: FrameworkError, text: str) -> bytes:
     if page is not None:
         try:
             return await asyncio.to_thread(page.read_bytes)
         except OSError:
             _log.exception("the error page %s cannot be read; the built-in one was sent", page)
-    message = escape_html(error.message)
-    # Several lines are the stack of an application that does not start.
+    message = escape_html(text)
+    # Several lines are a stack: of an unexpected error, or of an application that does not start.
     tag = "pre" if "\n" in message else "p"
     text = _BUILT_IN.format(
         code=error.code,
