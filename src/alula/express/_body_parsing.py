@@ -46,6 +46,10 @@ _MAX_CACHED_CHARACTERS: Final = 100
 _MAX_CACHED: Final = 100
 _CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([^\s;\"]+)")
 
+# An object, or a list of objects, texts or lists; names of fields such as [0] stay possible.
+_LIKE_JSON: Final = re.compile(r"\s*(?:\{|\[\s*[{\[\"])")
+_START_CHARACTERS: Final = 100  # of a body, in which JSON shows
+
 _NOT_ENCODED: Final = frozenset({"", "identity"})
 _Decode: TypeAlias = Callable[[bytes, str], Any]
 
@@ -119,7 +123,8 @@ def urlencoded(*, limit: Size | None = None, extended: bool = True) -> Middlewar
     Raises:
         ValueError: ``limit`` is not a size.
         PayloadTooLarge: By the middleware, for a body over ``limit``.
-        UnsupportedMediaType: By the middleware, for an unknown charset or content encoding.
+        UnsupportedMediaType: By the middleware, for an unknown charset or content encoding, and for
+            JSON that is sent as a form.
         BadRequest: By the middleware, for a body that is not such a form.
     """
 
@@ -132,6 +137,13 @@ def urlencoded(*, limit: Size | None = None, extended: bool = True) -> Middlewar
             raise BadRequest(f"The form has more than {MAX_FORM_FIELDS} fields")
         try:
             text = raw.removeprefix(codecs.BOM_UTF8).decode()
+            start = text[:_START_CHARACTERS].replace("+", " ")
+            if _LIKE_JSON.match(percent_decoded(start).decode(errors="replace")):
+                # curl -d says that it sends a form. The text would become the name of a field.
+                raise UnsupportedMediaType(
+                    "The body looks like JSON, but its content type says that it is a form; send"
+                    " the header Content-Type: application/json"
+                )
             if not extended:
                 return _flat_form(text)
         except UnicodeDecodeError:
