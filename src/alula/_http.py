@@ -6,7 +6,7 @@ The rules are those of FeathersJS 5.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, MutableMapping
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import quote
 
@@ -37,37 +37,28 @@ Response: TypeAlias = tuple[int, Mapping[str, str], Any]
 
 
 class ExchangeExtension(Protocol):
-    """A server that gives a whole body, and takes a whole response, without messages of ASGI.
+    """A server that takes a whole response in one call, without messages of ASGI.
 
-    An application uses it only while its ``receive`` and its ``send`` equal those here: what wraps
-    ``send``, such as compression, has to see the response.
+    An application uses it only while its ``send`` equals the one here: what wraps ``send``, such as
+    compression, has to see the response.
     """
-
-    async def receive(self) -> MutableMapping[str, Any]:
-        """Return the next message: the ``receive`` that the server gives to the application."""
-        ...
-
-    def whole_body(self) -> bytes | None:
-        """Return the body of the request, None if not all of it is here, or if some was received.
-
-        It stays what `receive` returns.
-        """
-        ...
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         """Send a message: the ``send`` that the server gives to the application."""
 
-    def respond(self, status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes) -> bool:
+    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
         """Send a response.
 
         Args:
             status: The status.
-            headers: Names in lower case, and values. They must be few ones that many responses
-                share, since they are remembered, and none of them may frame the body.
+            headers: Names in lower case, and values, without ``content-length``.
             body: The body; the header ``content-length`` is made of it.
 
         Returns:
             Whether it was sent; if not, `send` has to do it.
+
+        Raises:
+            RuntimeError: A header cannot be sent.
         """
         ...
 

@@ -5,6 +5,7 @@ The wire form is FeathersJS 5's: ``{"name", "message", "code", "className", "dat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -38,6 +39,20 @@ _MOST_IN_TEXT: Final = 3
 """How many failures of a validation the text of an error contains."""
 _LONGEST_IN_TEXT: Final = 200
 """The characters of one failure; property names come from clients and may be long."""
+_SHORT_NAME: Final = re.compile(r"[\w$./\[\]-]{0,64}")
+
+
+def shown_name(name: object) -> str:
+    """Return the name of a property for a message, if it is a short one like an identifier.
+
+    A message is sent and logged. A client that sends JSON as a form sends one field, whose name is
+    the whole text, passwords included. Of such a name, only the length is told.
+
+    Args:
+        name: Chosen by a client.
+    """
+    text = str(name)
+    return text if _SHORT_NAME.fullmatch(text) else f"({len(text)} characters)"
 
 
 class FrameworkError(Exception):
@@ -116,8 +131,9 @@ class FrameworkError(Exception):
             if isinstance(failure, Mapping) and "instancePath" in failure and "message" in failure:
                 params: Mapping[str, Any] | str | None = failure.get("params")
                 extra = params.get("additionalProperty") if isinstance(params, Mapping) else None
-                name = "" if extra is None else f": {extra!r}"
-                failures.append(f"{failure['instancePath']} {failure['message']}{name}".strip())
+                name = "" if extra is None else f": {shown_name(extra)!r}"
+                path = "/".join(map(shown_name, str(failure["instancePath"]).split("/")))
+                failures.append(f"{path} {failure['message']}{name}".strip())
         if not failures:
             return text
         shown: list[str] = []

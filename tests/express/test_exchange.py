@@ -1,4 +1,4 @@
-"""Bodies and responses without messages of ASGI, where the server offers them."""
+"""Whole responses without messages of ASGI, where the server offers that."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from alula.adapters.memory import MemoryService
 from alula.express import error_handler, express, json, rest
 
 TEXT = ((b"content-type", b"text/plain"),)
-POST = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 6\r\n\r\n"
 
 
 def responds(content, *, status=200, headers=TEXT, told=None):
@@ -32,7 +31,6 @@ def responds(content, *, status=200, headers=TEXT, told=None):
     async def app(scope, receive, send):
         server = scope["extensions"][EXCHANGE_EXTENSION]
         assert server.send == send
-        assert server.receive == receive
         is_sent = server.respond(status, headers, content)
         if told is not None:
             told.append(is_sent)
@@ -93,11 +91,14 @@ async def test_a_connection_is_kept_behind_whole_responses():
         (304, TEXT),
     ],
 )
-async def test_what_has_a_framing_of_its_own_is_refused(status, headers):
-    told = []
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_headers_of_framing_are_what_they_are_in_messages(status, headers, method):
     content = b"" if status in {204, 304} else b"ok"
-    await answer(responds(content, status=status, headers=headers, told=told))
-    assert told == [False]
+    whole = await answer(responds(content, status=status, headers=headers), method)
+    lengths = [] if status in {204, 304} else [length(2)]
+    by_messages = sends(start(status, *headers, *lengths), body(content))
+    assert whole[:1] + whole[2:] == (parts := await answer(by_messages, method))[:1] + parts[2:]
+    assert whole[1].keys() == parts[1].keys()
 
 
 async def test_a_header_that_cannot_be_sent_is_an_error(caplog):
@@ -147,7 +148,6 @@ async def test_nothing_is_sent_behind_the_end_of_the_application():
 
     assert (await answer(app))[0].endswith("500 Internal Server Error")
     assert not kept[0].respond(200, TEXT, b"no")
-    assert kept[0].whole_body() is None
 
 
 async def test_a_client_that_has_gone_gets_nothing():
@@ -157,7 +157,7 @@ async def test_a_client_that_has_gone_gets_nothing():
         while (await receive())["type"] != "http.disconnect":
             pass
         server = scope["extensions"][EXCHANGE_EXTENSION]
-        told.append((server.respond(200, TEXT, b"no"), server.whole_body()))
+        told.append(server.respond(200, TEXT, b"no"))
         is_done.set()
 
     async with connected(app) as (_, writer):
@@ -166,7 +166,7 @@ async def test_a_client_that_has_gone_gets_nothing():
         await asyncio.sleep(0.1)
         writer.close()
         await asyncio.wait_for(is_done.wait(), SECONDS)
-    assert told == [(False, None)]
+    assert told == [False]
 
 
 async def test_a_client_that_does_not_read_is_waited_for():
@@ -188,51 +188,6 @@ async def test_the_log_of_uvicorn(caplog):
     caplog.set_level(logging.INFO, "uvicorn.access")
     await answer(responds(b"ok"), access_log=True)
     assert caplog.records[-1].getMessage().endswith('"GET /some/path?a=b HTTP/1.1" 200')
-
-
-# -- whole bodies ----------------------------------------------------------------------------------
-
-
-async def test_a_body_that_has_arrived_stays_to_be_received():
-    seen = []
-
-    async def app(scope, receive, send):
-        server = scope["extensions"][EXCHANGE_EXTENSION]
-        seen.extend((server.whole_body(), server.whole_body(), await receive()))
-        seen.append(server.whole_body())  # some was received
-        assert server.respond(200, TEXT, b"ok")
-        assert server.whole_body() is None
-
-    async with connected(app) as (reader, writer):
-        writer.write(POST + b"onetwo")
-        assert (await asyncio.wait_for(reader.readuntil(b"ok"), SECONDS)).endswith(b"ok")
-    message = {"type": "http.request", "body": b"onetwo", "more_body": False}
-    assert seen == [b"onetwo", b"onetwo", message, None]
-
-
-async def test_a_body_of_which_a_part_is_missing_has_to_be_received():
-    seen, has_begun = [], asyncio.Event()
-
-    async def app(scope, receive, send):
-        server = scope["extensions"][EXCHANGE_EXTENSION]
-        seen.append(server.whole_body())
-        has_begun.set()
-        more = True
-        while more:
-            message = await receive()
-            more = message["more_body"]
-            seen.append(message["body"])
-        seen.append(server.whole_body())
-        server.respond(200, TEXT, b"ok")
-
-    async with connected(app) as (reader, writer):
-        writer.write(POST + b"one")
-        await asyncio.wait_for(has_begun.wait(), SECONDS)
-        await asyncio.sleep(0.05)
-        writer.write(b"two")
-        await asyncio.wait_for(reader.readuntil(b"ok"), SECONDS)
-    assert seen[0] is seen[-1] is None
-    assert b"".join(seen[1:-1]) == b"onetwo"
 
 
 # -- what is between the server and the application ------------------------------------------------

@@ -9,7 +9,7 @@ from alula import App
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest, Forbidden
 from alula.express import Router, error_handler, express, not_found, rest, serve_static
-from alula.express._chain import GO_ON, Step, singleton
+from alula.express._chain import singleton
 
 
 def where(req):
@@ -447,38 +447,6 @@ async def test_what_is_registered_after_a_request_runs_for_the_next_one(web, reg
     getattr(web, register)(note)
     await call(web, "GET", "/second")
     assert seen == ["/second"]
-
-
-async def test_an_error_of_an_endpoint_goes_to_the_error_middleware_behind_it(web):
-    """Endpoints at the beginning run without a look at errors, and share this rule."""
-    log = []
-
-    def leave(req, res):
-        log.append("left")
-
-    def fail(req, res):
-        raise BadRequest("no")
-
-    def unreached(req, res):
-        raise AssertionError
-
-    async def recover(error, req, res, next):
-        log.append(str(error))
-        res.json(log)
-
-    for function in (leave, fail, unreached):
-        web.add(Step(function, is_endpoint=True))
-    web.use(recover)
-    assert (await call(web)).json == ["left", "no"]
-
-
-async def test_an_endpoint_that_has_to_wait_may_go_on_after_all(web):
-    async def go_on(req, res):
-        return GO_ON
-
-    web.add(Step(go_on, is_endpoint=True))
-    web.use(answer_where)
-    assert (await call(web, "GET", "/x")).json == ["", "/x", {}]
 
 
 # -- slashes in a row ------------------------------------------------------------------------------

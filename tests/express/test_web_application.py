@@ -13,7 +13,6 @@ from tests.express.serving import Lifespan, living
 from alula import App
 from alula.errors import BadRequest, Forbidden
 from alula.express import Router, error_handler, express, json, not_found, rest
-from alula.express._chain import Step
 from alula.query import parse
 
 
@@ -195,16 +194,6 @@ async def test_error_middleware_that_never_answers_is_a_500_too(web, caplog):
     web.use(forgetful)
     assert (await call(web)).status == 500
     assert "forgetful neither sent a response" in caplog.text
-
-
-async def test_a_first_endpoint_that_ends_silently_is_named(web, caplog):
-    async def absent(req, res):
-        pass
-
-    web.add(Step(absent, is_endpoint=True))
-    web.use(lambda req, res: res.json("never reached"))
-    assert (await call(web)).status == 500
-    assert "absent neither sent a response" in caplog.text
 
 
 async def test_a_response_that_comes_after_next_is_no_silence(web):

@@ -281,9 +281,9 @@ def test_names_to_select(names, rest):
         ([None], "a name of a field must be a string"),
         (["a", "$b"], r"'\$b' is not a name"),
         (["a..b"], "'a..b' is not a name"),
-        (["a", "b\0"], r"'b\\x00' is not a name"),
+        (["a", "b\0"], r"'\(2 characters\)' is not a name"),
         ([["a"]], "a name of a field must be a string"),
-        ([".".join("a" * 33)], "'a.a.a.+' is not a name"),
+        ([".".join("a" * 33)], r"'\(65 characters\)' is not a name"),
     ],
 )
 def test_what_cannot_be_selected(names, part, rest):
@@ -317,8 +317,8 @@ def test_the_data_of_an_error_arrives_as_it_is():
     [
         ({"": 1}, "Invalid query parameter '': a name cannot be empty"),
         ({"a": {"": 1}}, "Invalid query parameter '': a name cannot be empty"),
-        ({"a\0b": 1}, r"Invalid query parameter 'a\x00b': a name cannot hold NUL"),
-        ({"a": [{"\0": 1}]}, r"Invalid query parameter '\x00': a name cannot hold NUL"),
+        ({"a\0b": 1}, r"Invalid query parameter '(3 characters)': a name cannot hold NUL"),
+        ({"a": [{"\0": 1}]}, r"Invalid query parameter '(1 characters)': a name cannot hold NUL"),
         ({5: 1}, "Invalid query parameter 5: a name must be a string"),
         ({None: 1}, "Invalid query parameter None: a name must be a string"),
         ({"a": {"b": {1: 2}}}, "Invalid query parameter 1: a name must be a string"),

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import pytest
 
-from alula.errors import BadRequest
+from alula.errors import BadRequest, shown_name
 from alula.query import Grammar
 from alula.query._grammar import MAX_NUMBER, MAX_SORT_FIELDS
 from alula.query._query import as_list, copy_value
@@ -128,7 +128,7 @@ class TestSort:
     )
     def test_names_that_are_none(self, name):
         assert refusal({"$sort": {name: 1}}) == (
-            f"Invalid value for $sort: {name!r} is not a name of a field"
+            f"Invalid value for $sort: {shown_name(name)!r} is not a name of a field"
         )
 
     @pytest.mark.parametrize("name", [5, None])
@@ -165,7 +165,7 @@ class TestSelect:
     @pytest.mark.parametrize("before", [[], ["a"]])
     def test_names_that_are_none(self, name, before):
         assert refusal({"$select": [*before, name]}) == (
-            f"Invalid value for $select: {name!r} is not a name of a field"
+            f"Invalid value for $select: {shown_name(name)!r} is not a name of a field"
         )
 
     def test_a_single_one_is_checked_too(self):

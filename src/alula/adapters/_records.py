@@ -17,7 +17,7 @@ from itertools import accumulate
 from typing import Any, Final, TypeAlias, TypeVar
 from uuid import UUID
 
-from alula.errors import BadRequest
+from alula.errors import BadRequest, shown_name
 from alula.outgoing import HiddenValue, HiddenValueError, public_part, shown_value
 from alula.types import (
     SCALAR_TYPES,
@@ -166,7 +166,8 @@ def check_data(data: Mapping[str, Any], opened: Collection[str] | None) -> None:
                 for key in value:
                     if isinstance(key, str) and key[:1] == "$" and key not in opened:
                         raise BadRequest(
-                            f"Invalid key {key} in the data: keys cannot begin with '$' here"
+                            f"Invalid key {shown_name(key)} in the data: keys cannot begin with"
+                            " '$' here"
                         )
             inside = value.values()
         if _are_scalars(map(type, inside)):  # without a loop in Python: may be very many
@@ -197,8 +198,10 @@ def check_dotted(names: Iterable[str], *, are_open: bool) -> None:
     for name in dotted_names(names):
         if not are_open:
             raise BadRequest(
-                f"Invalid key {name} in the data: a name with dots is not allowed here; send"
-                f" {name.partition('.')[0]!r} as a whole (the option dotted_names opens them)"
+                f"Invalid key {shown_name(name)} in the data: a name with dots is not allowed"
+                " here; send"
+                f" {shown_name(name.partition('.')[0])!r} as a whole (the option dotted_names"
+                " opens them)"
             )
         if name.count(".") >= MAX_DEPTH:
             raise BadRequest(f"The data has more than {MAX_DEPTH} levels")
@@ -259,7 +262,10 @@ def merged(record: Record, changes: Record, dotted: Collection[str]) -> Record:
     for name in dotted:
         for above in accumulate(name.split(".")[:-1], "{}.{}".format):
             if above in changes:
-                raise BadRequest(f"Invalid keys in the data: {above} and {name} change one place")
+                raise BadRequest(
+                    f"Invalid keys in the data: {shown_name(above)} and {shown_name(name)} change"
+                    " one place"
+                )
     places = frozenset(dotted)
     whole = {name: value for name, value in changes.items() if name not in places}
     changed = {**record, **whole}
@@ -269,7 +275,9 @@ def merged(record: Record, changes: Record, dotted: Collection[str]) -> Record:
     for name in dotted:
         path = name.split(".")
         if not all(part and part[0] != "$" for part in path):
-            raise BadRequest(f"Invalid key {name} in the data: a part is empty or begins with '$'")
+            raise BadRequest(
+                f"Invalid key {shown_name(name)} in the data: a part is empty or begins with '$'"
+            )
         holder: Any = changed
         for part in path[:-1]:  # each value on the way is copied before it is changed
             key, room = _key_in(holder, part, name, room)
@@ -282,7 +290,8 @@ def merged(record: Record, changes: Record, dotted: Collection[str]) -> Record:
                     below = list(value)
                 else:
                     raise BadRequest(
-                        f"Invalid key {name} in the data: {part} holds no other values"
+                        f"Invalid key {shown_name(name)} in the data: {shown_name(part)} holds no"
+                        " other values"
                     )
                 copies[id(below)] = below
             holder[key] = holder = below
@@ -318,7 +327,10 @@ def _key_in(holder: Record | list[Any], part: str, name: str, room: int) -> tupl
         return part, room
     index = _index_of(part)
     if index is None or index > len(holder) + room:
-        raise BadRequest(f"Invalid key {name} in the data: {part} is not an index of a list")
+        raise BadRequest(
+            f"Invalid key {shown_name(name)} in the data: {shown_name(part)} is not an index of a"
+            " list"
+        )
     room -= max(0, index - len(holder))
     holder += [None] * (index + 1 - len(holder))
     return index, room

@@ -27,7 +27,7 @@ from alula.adapters._related import (
     find_values,
     tests_of,
 )
-from alula.errors import BadRequest
+from alula.errors import BadRequest, shown_name
 from alula.query import And, Or, Query, Where, ordered
 from alula.query._query import Criterion, as_list
 from alula.types import Record
@@ -228,10 +228,13 @@ class Relations:
         for name in checked:
             if name.partition(".")[0] not in self._relations:
                 known = ", ".join(sorted(self._relations))
-                raise BadRequest(f"Invalid value for {INCLUDE}: {name!r} is not one of {known}")
+                raise BadRequest(
+                    f"Invalid value for {INCLUDE}: {shown_name(name)!r} is not one of {known}"
+                )
             if name.count(".") >= _MAX_DEPTH:
                 raise BadRequest(
-                    f"Invalid value for {INCLUDE}: {name!r} has more than {_MAX_DEPTH} levels"
+                    f"Invalid value for {INCLUDE}: {shown_name(name)!r} has more than"
+                    f" {_MAX_DEPTH} levels"
                 )
         return checked
 

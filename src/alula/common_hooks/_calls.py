@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from alula._context import WELL_KNOWN_NAMES, HookContext
 from alula._user_code import name_of, unfit_signature
 from alula.common_hooks._call import change_data, stored_record
-from alula.errors import BadRequest
+from alula.errors import BadRequest, shown_name
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
 from alula.types import is_list, is_mapping
 
@@ -112,7 +112,9 @@ def params_from_client(*names: str) -> Hook:
             for name, value in given.items():
                 if name not in names:
                     allowed = ", ".join(names)
-                    raise BadRequest(f"Invalid value for $client: {name} is not one of {allowed}")
+                    raise BadRequest(
+                        f"Invalid value for $client: {shown_name(name)} is not one of {allowed}"
+                    )
                 if name not in params:
                     params[name] = value
         return None if next is None else next()

@@ -13,9 +13,7 @@ registered after the one where it came up. Rules held here:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from contextlib import suppress
-from itertools import takewhile
-from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from alula._user_code import describe_frames, name_of
@@ -24,20 +22,16 @@ from alula.express._request import Request
 from alula.express._response import Response
 
 __all__ = [
-    "GO_ON",
-    "Chain",
     "ErrorMiddleware",
     "Handler",
     "Middleware",
     "Next",
     "NextFunction",
-    "RespondAtOnce",
     "Step",
     "Steps",
     "always",
     "ignores_body",
     "never",
-    "responding_at_once",
     "run_steps",
     "singleton",
     "singleton_name",
@@ -68,13 +62,7 @@ Handler: TypeAlias = (
 """What a route takes: a function, or a list, a router or an ASGI application. By the first two,
 type checkers know the parameters of a lambda."""
 
-RespondAtOnce: TypeAlias = Callable[[Exception, Request, Response], bool]
-"""Responds to an error if that takes no waiting, and tells whether it has."""
-
 M = TypeVar("M", bound=Callable[..., object])
-
-GO_ON: Final = object()
-"""What an endpoint's awaitable returns if the following steps are to respond after all."""
 
 
 def always(_: object) -> bool:
@@ -94,8 +82,6 @@ class Step(NamedTuple):
         function: ``(req, res, next)``, or ``(error, req, res, next)`` where it takes errors.
         takes_errors: Which of both it is.
         needs_body: Whether it has nothing to do for a request without a body.
-        is_endpoint: Whether it is ``(req, res)`` instead, without a ``next``. It returns what has
-            to be awaited for the response, or None if it leaves the request to the following steps.
         may_read_body: Tells whether the step may read the body of a request. If no step may, the
             body is not read.
     """
@@ -103,66 +89,29 @@ class Step(NamedTuple):
     function: Callable[..., Any]
     takes_errors: bool = False
     needs_body: bool = False
-    is_endpoint: bool = False
     may_read_body: Callable[[Request], bool] = always
 
 
-class Chain(NamedTuple):
-    """Steps in the order of their registration, and what is known of the first ones.
-
-    Attributes:
-        steps: All of them.
-        endpoints: The functions of the first steps, as far as these are endpoints. They need no
-            look at an error, and no ``next``: most requests end in one of them.
-        respond_at_once: That of the step that gets their errors (see `responding_at_once`), if it
-            has one.
-    """
-
-    steps: Sequence[Step]
-    endpoints: Sequence[Callable[[Request, Response], Any]]
-    respond_at_once: RespondAtOnce | None
-
-    @classmethod
-    def of(cls, steps: Sequence[Step]) -> Self:
-        """Return the chain of some steps, which must not change any more."""
-        first = [*takewhile(lambda step: step.is_endpoint, steps)]
-        takes_error = next((step for step in steps[len(first) :] if step.takes_errors), None)
-        at_once = None
-        if takes_error is not None:
-            with suppress(TypeError):  # without weak references, it was never marked
-                at_once = _RESPONDERS.get(takes_error.function)
-        return cls(steps, tuple(step.function for step in first), at_once)
-
-
 class Steps:
-    """The steps of a router, and the chains that requests run through.
+    """The steps of a router.
 
     Attributes:
-        registered: All steps, in the order of their registration.
-        chains: For requests whose body may be read, and for all others; None until the first
-            request behind a change.
+        registered: All steps, in the order of their registration. Requests that run keep the tuple
+            they began with, when a step is added.
     """
-
-    # Python reads slots faster than what any other instance has here: each request needs them.
-    __slots__ = ("_body_readers", "_bodyless", "_has_parsers", "chains", "registered")
 
     def __init__(self) -> None:
-        self.registered: list[Step] = []
-        self.chains: tuple[Chain, Chain] | None = None
-        self._bodyless: list[Step] = []  # the same without the body parsers
+        self.registered: tuple[Step, ...] = ()
         # Of the steps behind the parsers: whether one may read the body of a request.
         self._body_readers: list[Callable[[Request], bool]] = []
         self._has_parsers = False
 
     def add(self, step: Step) -> None:
         """Add a step behind all others."""
-        self.chains = None
-        self.registered.append(step)
+        self.registered = (*self.registered, step)
         if step.needs_body:
             self._has_parsers = True
-            return
-        self._bodyless.append(step)
-        if self._has_parsers and not step.takes_errors and step.may_read_body is not never:
+        elif self._has_parsers and not step.takes_errors and step.may_read_body is not never:
             self._body_readers.append(step.may_read_body)
 
     def prepend(self, first: Iterable[Step]) -> None:
@@ -171,53 +120,31 @@ class Steps:
         One with a name that is there already (`singleton`) is left out. What follows it here comes
         behind the one that is there.
         """
-        self.chains = None
-        for steps in (self.registered, self._bodyless):
-            at = 0
-            for step in first:
-                name = singleton_name(step.function)
-                names = [name and singleton_name(other.function) for other in steps]
-                if name is None or name not in names:
-                    steps.insert(at, step)
-                    at += 1
-                else:
-                    at = names.index(name) + 1
+        steps, at = [*self.registered], 0
+        for step in first:
+            name = singleton_name(step.function)
+            names = [name and singleton_name(other.function) for other in steps]
+            if name is None or name not in names:
+                steps.insert(at, step)
+                at += 1
+            else:
+                at = names.index(name) + 1
+        self.registered = tuple(steps)
 
-    def chain_for(self, req: Request) -> Chain:
-        """Return the chain for a request, without the body parsers if nothing needs its body.
+    def for_request(self, req: Request) -> Sequence[Step]:
+        """Return the steps for a request, without the body parsers if nothing needs its body.
 
-        That is so if it has no body, and if no step behind the parsers may read it: the response
-        is a 404 or a 405 then, and a large body must not cost the server anything.
+        That is so if no step behind the parsers may read it: the response is a 404 or a 405 then,
+        and a large body must not cost the server anything.
         """
-        chains = self.chains
-        if chains is None:
-            chains = self.chains = Chain.of([*self.registered]), Chain.of([*self._bodyless])
-        whole, bodyless = chains
-        if req.has_body:
-            try:
-                for may_read_body in self._body_readers:
-                    if may_read_body(req):
-                        return whole
-            except Exception:  # noqa: BLE001  # the step raises it again, where error middleware sees it
-                return whole
-        return bodyless
-
-
-def responding_at_once(middleware: M, respond_at_once: RespondAtOnce | None) -> M:
-    """Mark error middleware that responds to some errors without waiting, and return it.
-
-    Args:
-        middleware: It always responds, so nothing behind it gets the error.
-        respond_at_once: Responds as the middleware does, and tells whether it has; it never raises.
-            None if the middleware alone can do it.
-    """
-    if respond_at_once is not None:
-        _RESPONDERS[middleware] = respond_at_once
-    return middleware
-
-
-# Not an attribute: what wraps error middleware may take over its attributes, and must run itself.
-_RESPONDERS: WeakKeyDictionary[Any, RespondAtOnce] = WeakKeyDictionary()
+        if not req.has_body or not self._has_parsers:
+            return self.registered
+        try:
+            if any(may_read_body(req) for may_read_body in self._body_readers):
+                return self.registered
+        except Exception:  # noqa: BLE001  # the step raises it again, where error middleware sees it
+            return self.registered
+        return [step for step in self.registered if not step.needs_body]
 
 
 def ignores_body(middleware: M) -> M:
@@ -296,7 +223,7 @@ class Next:
         return name_of(self._chain[0][self._at - 1].function)
 
 
-async def run_steps(  # noqa: C901, PLR0912  # one loop: a step costs no coroutine of its own
+async def run_steps(  # one loop: a step costs no coroutine of its own
     steps: Sequence[Step],
     req: Request,
     res: Response,
@@ -318,19 +245,12 @@ async def run_steps(  # noqa: C901, PLR0912  # one loop: a step costs no corouti
         Exception: What ``after_last`` raises.
     """
     for position in range(at, len(steps)):
-        function, takes_errors, needs_body, is_endpoint, _ = steps[position]
+        function, takes_errors, needs_body, _ = steps[position]
         if takes_errors is (error is None):
             continue
         if needs_body and not req.has_body:
             continue
         try:
-            if is_endpoint:
-                response = function(req, res)
-                if response is None:
-                    continue
-                if await response is GO_ON:
-                    continue
-                return
             following = Next((steps, req, res, after_last), position + 1)
             if error is None:
                 result = function(req, res, following)

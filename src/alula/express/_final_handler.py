@@ -76,7 +76,6 @@ async def refuse_connection(app: ASGIApp, scope: Scope, receive: Receive, send: 
         req = Request(app, scope, receive)
         res = Response(req)
         await final_handler(req, res, None, Unavailable("The server could not start"))
-        if (sending := res.finish(scope, receive, send)) is not None:
-            await sending
+        await res.finish(scope, receive, send)
     else:
         await send({"type": "websocket.close", "code": 1013})  # 1013: try again later

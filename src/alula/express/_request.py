@@ -27,7 +27,6 @@ _WITH_FRAMES = frozenset({"2", "3"})
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 _PATH_SAFE: Final = "/:@!$&'()*+,;="  # what RFC 3986 allows in a path besides letters and digits
 _PERCENT: Final = ord("%")  # Python finds a number in bytes seven times as fast as other bytes
-_NOT_LOOKED_UP: Final[tuple[str, Any, object]] = ("", None, None)
 
 
 class Request:
@@ -71,8 +70,6 @@ class Request:
         self.cancels_calls = False  # whether service calls of `app` end with the connection
         self._framework: Params | None = None
         self._query: dict[str, Any] | None = None if scope["query_string"] else {}
-        # The path that was looked up for a body parser, where it leads, and what looked it up.
-        self.found: tuple[str, Any, object] = _NOT_LOOKED_UP
         # The credentials, until there is a `_framework` to have them.
         self._authentication: Mapping[str, Any] | None = None
         path: str = scope["path"]

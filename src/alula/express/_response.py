@@ -8,24 +8,22 @@ application can take its place.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, Self, TypeAlias
 from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from alula._context import HookContext, Params
+from alula._context import HookContext
 from alula._cookies import SameSite, format_cookie
 from alula._http import EXCHANGE_EXTENSION, ExchangeExtension
 from alula._json_encoding import dumps
-from alula._service import ServiceHandle
 from alula.errors import NotAcceptable
 from alula.express._headers import header_text, is_header_name, media_type
 from alula.express._request import Request
 from alula.express._settings import cookie_signer
 from alula.express._stream import Stream, send_stream
-from alula.types import UNSET, Id
 
 __all__ = ["Response"]
 
@@ -35,17 +33,18 @@ _HTML: Final = "text/html; charset=utf-8"
 _STATUSES: Final = range(200, 600)
 _WRONG_STATUS: Final = "the status {!r} cannot be sent; it must be 200 to 599"
 _WITHOUT_BODY: Final = frozenset({204, 304})
-_WITH_BODY: Final = frozenset(_STATUSES) - _WITHOUT_BODY
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 # What encodeURI of JavaScript leaves as it is, and what may be encoded already.
 _LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"
 
-_Headers: TypeAlias = Mapping[str, str | list[str]]
+Wrapper: TypeAlias = Callable[[ASGIApp], ASGIApp]
+"""Puts an ASGI middleware around a response."""
 
-# The headers of nearly every response of a service, encoded once as a whole, and single ones.
-_OF_RESULTS: Final[_Headers] = {"vary": "Accept", "content-type": _JSON}
-_NO_HEADERS: Final[_Headers] = {}
-_RAW_OF_RESULTS: Final = ((b"vary", b"Accept"), (b"content-type", _JSON.encode()))
+WholeFunction: TypeAlias = "Callable[[Response], Any]"
+"""``(res)``, plain or asynchronous: runs before a whole response is sent, and may change it.
+
+What it returns, unless that is None, is called afterwards with whether the response was sent."""
+
 _COMMON: Final = {
     pair: (pair[0].encode(), pair[1].encode())
     for pair in (
@@ -81,45 +80,28 @@ class Response:
         status_code: The status.
         data: In middleware after a service: what the formatter will send.
         hook: In middleware after a service: the hook context of the call.
-        call: Of a call without hooks: its handle, method, params, id and data.
         headers_sent: Whether something has responded; responding again is an error.
     """
 
     status_code: int
     data: Any = None
-    result: Any  # of a call, which `data` is at first
-    call: tuple[ServiceHandle, str, Params, Id, Any] | None = None
+    hook: HookContext | None = None
     is_probe: bool = False  # of a health probe, which the access log leaves out
     headers_sent: bool
     _body: Any = b""  # bytes, or a `Stream`
     _app: ASGIApp | None = None
-    _hook: HookContext | None = None
 
     def __init__(self, req: Request) -> None:
         self.req = req
         # Python 3.11 reads these four times as fast as defaults of the class.
-        self.status_code, self.headers_sent, self.result = 200, False, UNSET
-        self._wrappers: tuple[Callable[[ASGIApp], ASGIApp], ...] = ()
-        # Never changed in place: those of a plain result are shared, and known by their identity.
-        self._headers: _Headers = _NO_HEADERS
+        self.status_code, self.headers_sent = 200, False
+        self._wrappers: list[tuple[Wrapper, WholeFunction | None]] = []  # the first is outermost
+        self._headers: dict[str, str | list[str]] = {}
 
     def __repr__(self) -> str:
         return f"<Response {self.status_code}{' set' if self.headers_sent else ''}>"
 
     # -- what middleware calls -----------------------------------------------------------------
-
-    @property
-    def hook(self) -> HookContext | None:
-        """In middleware after a service: the hook context of the call."""
-        if self._hook is None and self.call is not None:
-            # Few look at it, and making it takes 5 % of a request.
-            self._hook = HookContext(self.call[0].app, *self.call)
-            self._hook.result = self.result
-        return self._hook
-
-    @hook.setter
-    def hook(self, value: HookContext | None) -> None:
-        self._hook, self.call = value, None
 
     def status(self, code: int) -> Self:
         """Set the status; returns the response, so that ``res.status(404).json(...)`` works."""
@@ -137,7 +119,7 @@ class Response:
             checked = [header_text(name, item) for item in value]
         else:
             checked = header_text(name, value)
-        self._headers = {**self._headers, name.lower(): checked}
+        self._headers[name.lower()] = checked
         return self
 
     def append(self, name: str, value: str | int | list[str]) -> Self:
@@ -269,7 +251,7 @@ class Response:
         names = ", ".join(old) if isinstance(old, list) else old
         if names is None or name.lower() not in map(str.strip, names.lower().split(",")):
             value = name if names is None else f"{names}, {name}"
-            self._headers = {**self._headers, "vary": value}
+            self._headers["vary"] = value
         return self
 
     def json(self, value: object) -> None:
@@ -336,12 +318,9 @@ class Response:
             TypeError: It has no JSON form.
         """
         body = b"" if self.status_code == 204 else dumps(value)
-        if not self._headers and not self.headers_sent and self.status_code in _STATUSES:
-            self._headers, self._body, self.headers_sent = _OF_RESULTS, body, True
-        else:
-            self.vary("Accept")
-            self._headers = {**self._headers, "content-type": _JSON}
-            self._respond(body, None)
+        self.vary("Accept")
+        self._headers["content-type"] = _JSON
+        self._respond(body, None)
 
     def delegate(self, app: ASGIApp) -> None:
         """Respond with an ASGI application; headers that were set are added to its own."""
@@ -359,9 +338,25 @@ class Response:
 
         self._app = respond
 
-    def wrap(self, wrapper: Callable[[ASGIApp], ASGIApp]) -> None:
-        """Put an ASGI middleware around the response; the first one is outermost."""
-        self._wrappers = (wrapper, *self._wrappers)
+    def wrap(self, wrapper: Wrapper, whole: WholeFunction | None = None) -> None:
+        """Put an ASGI middleware around the response; the first one is outermost.
+
+        Args:
+            wrapper: The middleware.
+            whole: Does the same for a response whose whole body is known. It runs instead of the
+                wrapper, unless one of the others has no such function: a response that passes
+                wrappers costs three coroutines for each of them.
+        """
+        self._wrappers.append((wrapper, whole))
+
+    @property
+    def whole_body(self) -> bytes:
+        """The body of a whole response; `WholeFunction`s may replace it."""
+        return self._body
+
+    @whole_body.setter
+    def whole_body(self, body: bytes) -> None:
+        self._body = body
 
     def reset(self) -> Self:
         """Drop the response and the headers of its body, for an error that came after it.
@@ -375,25 +370,32 @@ class Response:
             self.set("cache-control", "no-store")
         return self
 
-    def finish(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None] | None:
-        """Return what sends the response, None if the server's `ExchangeExtension` has sent it."""
-        # The headers tell that it is a result which nothing has changed. Middleware may have set
-        # the status since, and wrappers have to see the response.
-        if self._headers is _OF_RESULTS and not self._wrappers and self.status_code in _WITH_BODY:
-            extensions = scope.get("extensions")
-            server: ExchangeExtension | None
-            if (
-                extensions
-                and (server := extensions.get(EXCHANGE_EXTENSION)) is not None
-                and server.send == send
-                and server.respond(self.status_code, _RAW_OF_RESULTS, self._body)
-            ):
-                return None
-            return self._send_result(send)
-        response: ASGIApp = self._send
-        for wrapper in self._wrappers:
-            response = wrapper(response)
-        return response(scope, receive, send)
+    async def finish(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        functions = [whole for _, whole in self._wrappers if whole is not None]
+        if (
+            self._app is not None
+            or not isinstance(self._body, bytes)
+            or len(functions) < len(self._wrappers)
+        ):
+            response: ASGIApp = self._send
+            for wrapper, _ in reversed(self._wrappers):
+                response = wrapper(response)
+            await response(scope, receive, send)
+            return
+        is_sent, ends = False, []
+        try:
+            for function in functions:
+                end = function(self)
+                if hasattr(end, "__await__"):
+                    end = await end
+                if end is not None:
+                    ends.append(end)
+            await self._send_whole(scope, send)
+            is_sent = True
+        finally:
+            for end in reversed(ends):
+                end(is_sent)
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -403,50 +405,57 @@ class Response:
                 f"{self.req!r} has a response already; middleware that responds must not call"
                 " next() as well, and must respond once"
             )
-        if self.status_code not in _STATUSES:
-            raise ValueError(_WRONG_STATUS.format(self.status_code))
+        self._check_status()
         self.headers_sent = True
         self._body = body
-        self._headers = {**self._headers}  # a plain result no more
         if content_type is not None:
             self._headers.setdefault("content-type", content_type)
 
     def _drop(self, *names: str) -> None:
-        self._headers = {name: v for name, v in self._headers.items() if name not in names}
-
-    async def _send_result(self, send: Send) -> None:
-        body: bytes = self._body
-        headers = [*_RAW_OF_RESULTS, (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        for name in names:
+            self._headers.pop(name, None)
 
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response as an ASGI application."""
         if self._app is not None:
             await self._app(scope, receive, send)
-            return
+        elif isinstance(self._body, bytes) or self.status_code in _WITHOUT_BODY:
+            await self._send_whole(scope, send)
+        elif scope["method"] == "HEAD":
+            self._check_status()
+            head = {"status": self.status_code, "headers": self._raw_headers()}
+            await send({"type": "http.response.start", **head})
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            self._check_status()
+            head_of_stream = self.status_code, self._raw_headers()
+            await send_stream(self._body, head_of_stream, scope, receive, send)
+
+    async def _send_whole(self, scope: Scope, send: Send) -> None:
+        """Send a response whose body is known: in one call, if the server can take it."""
+        self._check_status()
         body, status = self._body, self.status_code
-        if status not in _STATUSES:
-            raise ValueError(_WRONG_STATUS.format(status))
         if status in _WITHOUT_BODY:
             self._drop("content-type", "content-length")
-            body, raw = b"", self._raw_headers()
-        elif self._headers is _OF_RESULTS:  # within a wrapper
-            await self._send_result(send)
-            return
-        elif isinstance(body, bytes):
-            # A wrong length set by middleware would break the connection.
-            if "content-length" in self._headers and (body or scope["method"] != "HEAD"):
-                self._drop("content-length")
-            raw = self._raw_headers()
-            if "content-length" not in self._headers:
-                raw.append((b"content-length", b"%d" % len(body)))
-        elif scope["method"] == "HEAD":
-            body, raw = b"", self._raw_headers()
-        else:
-            await send_stream(body, (status, self._raw_headers()), scope, receive, send)
-            return
-        await send({"type": "http.response.start", "status": status, "headers": raw})
+            body = b""
+        # A wrong length set by middleware would break the connection.
+        elif body or scope["method"] != "HEAD":
+            self._drop("content-length")
+        headers = self._raw_headers()
+        if "content-length" not in self._headers:
+            server: ExchangeExtension | None
+            server = scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
+            # What wraps `send` has to see the messages.
+            if server is not None and server.send == send and server.respond(status, headers, body):
+                return
+            if status not in _WITHOUT_BODY:
+                headers.append((b"content-length", b"%d" % len(body)))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+    def _check_status(self) -> None:
+        if self.status_code not in _STATUSES:
+            raise ValueError(_WRONG_STATUS.format(self.status_code))
 
     def _raw_headers(self) -> list[tuple[bytes, bytes]]:
         raw: list[tuple[bytes, bytes]] = []

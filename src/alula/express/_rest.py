@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from starlette.types import Receive
 
 from alula._context import HookContext, Params, RequestParams
-from alula._http import METHOD_HEADER, METHOD_OF_VERB, SCALARS, not_allowed, response_for
+from alula._http import METHOD_HEADER, METHOD_OF_VERB, not_allowed, response_for
 from alula._routes import PlainMatch
 from alula._service import ServiceHandle, owning_handle, unset_result
 from alula._user_code import describe_frames, explain_twin, name_of
@@ -28,6 +28,7 @@ from alula.express._request import Request
 from alula.express._response import Response
 from alula.outgoing import public_part
 from alula.types import (
+    METHODS_WITHOUT_DATA,
     STANDARD_METHODS,
     UNSET,
 )
@@ -95,67 +96,46 @@ def rest(
         app.transports.append("rest")
         if cancel_on_disconnect:
 
-            def cancel_calls(req: Request, _: Response) -> None:
+            def cancel_calls(req: Request, _: Response, next: NextFunction) -> Awaitable[None]:
                 req.cancels_calls = True
+                return next()
 
-            app.add(Step(cancel_calls, is_endpoint=True, may_read_body=never))
+            app.add(Step(cancel_calls, may_read_body=never))
         app.add(credentials_step(app.app))
-        for step in _service_steps(app, formatter):
-            app.add(step)
+        app.add(_services_step(app, formatter))
 
     return configure
 
 
-def _service_steps(app: ExpressApplication, formatter: Formatter | None) -> tuple[Step, Step]:
-    """Return the step for services without middleware of their own, and that for the others."""
+def _services_step(app: ExpressApplication, formatter: Formatter | None) -> Step:
+    """Return the step that calls services."""
     lookup, surrounded = app.app.routes.find, app.service_middleware
     turns = app.app.turns
 
-    async def call_and_format(
-        match: PlainMatch[ServiceHandle], req: Request, res: Response
-    ) -> None:
+    async def respond(match: PlainMatch[ServiceHandle], req: Request, res: Response) -> None:
         await call_service(match, req, res)
         if not res.headers_sent:  # not an event stream
             await send_result(formatter, req, res)
 
-    def plain_services(req: Request, res: Response) -> Awaitable[None] | None:
-        path, found = req.path, req.found
-        # A match of another application would lead around what guards its services there.
-        match = found[1] if found[0] is path and found[2] is lookup else lookup(path)
-        if match is None or (surrounded and match[0] in surrounded):
-            return None
-        ip = client[0] if (client := req.scope.get("client")) else None
-        if formatter is None:
-            return turns.take(ip, call_service(match, req, res, sends=True))
-        return turns.take(ip, call_and_format(match, req, res))
-
-    def surrounded_services(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
-        match = lookup(req.path) if surrounded else None
+    def services(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
+        match = lookup(req.path)
         if match is None:
             return next()
-        call = _call_surrounded(match, formatter, surrounded[match[0]], req, res, next)
+        surroundings = surrounded.get(match[0])
+        if surroundings is None:
+            call = respond(match, req, res)
+        else:
+            call = _call_surrounded(match, formatter, surroundings, req, res, next)
         return turns.take(req.ip, call)
 
-    def is_offered(req: Request) -> bool:
-        """Tell whether a plain service offers the method: not a 404 or a 405."""
-        path, verb = req.path, req.method
-        match = lookup(path)
-        req.found = path, match, lookup
-        if match is None or (surrounded and match[0] in surrounded):
-            return False
-        offered = match[0].offered_calls
-        if verb == "POST" and (custom := req.headers.get(METHOD_HEADER)):
-            return custom in offered and custom not in STANDARD_METHODS
-        return METHOD_OF_VERB[match[1] is not None].get(verb) in offered
+    def may_read_body(req: Request) -> bool:
+        """Tell whether middleware of a service may read it, or a service offers the method."""
+        match = lookup(req.path)
+        return match is not None and (
+            match[0] in surrounded or _offered_method(match, req)[0] is not None
+        )
 
-    def is_surrounded(req: Request) -> bool:
-        match = lookup(req.path) if surrounded else None
-        return match is not None and match[0] in surrounded
-
-    return (
-        Step(plain_services, is_endpoint=True, may_read_body=is_offered),
-        Step(surrounded_services, may_read_body=is_surrounded),
-    )
+    return Step(services, may_read_body=may_read_body)
 
 
 async def _call_surrounded(
@@ -172,6 +152,8 @@ async def _call_surrounded(
         if error is None:
             try:
                 await call_service(match, req, res)
+                # Middleware may write it in a form of its own, so hide hidden fields now.
+                res.data = public_part(res.data)
             except Exception as raised:  # noqa: BLE001  # next() of a middleware never raises
                 error = raised
         await run_steps(surroundings.after, req, res, finish, error)
@@ -189,16 +171,27 @@ async def _call_surrounded(
     await run_steps(surroundings.before, req, res, call)
 
 
-async def call_service(  # noqa: C901, PLR0912, PLR0915  # one function: each call is 1 % of a request
-    match: PlainMatch[ServiceHandle], req: Request, res: Response, *, sends: bool = False
-) -> None:
+def _offered_method(
+    match: PlainMatch[ServiceHandle], req: Request
+) -> tuple[str | None, str | None]:
+    """Return the method that a request asks for if the service offers it, and its name anyway."""
+    handle, record_id, _ = match
+    name = METHOD_OF_VERB[record_id is not None].get(req.method)
+    custom = req.headers.get(METHOD_HEADER) if req.method == "POST" else None
+    if custom:
+        return (
+            None if custom in STANDARD_METHODS or custom not in handle.methods else custom
+        ), custom
+    return (name if name in handle.methods else None), name
+
+
+async def call_service(match: PlainMatch[ServiceHandle], req: Request, res: Response) -> None:
     """Call the method that a request asks for, and set status, headers and ``res.data``.
 
     Args:
         match: Where the path leads.
         req: The request.
         res: The response.
-        sends: Whether to send ``res.data`` as JSON at once, if nothing behind needs to see it.
 
     Raises:
         MethodNotAllowed: The service does not offer the method to clients.
@@ -207,61 +200,33 @@ async def call_service(  # noqa: C901, PLR0912, PLR0915  # one function: each ca
         Exception: What the call raises.
     """
     handle, record_id, route = match
-    verb, headers = req.method, req._headers  # noqa: SLF001  # its property costs a call
-    method, target = METHOD_OF_VERB[record_id is not None].get(verb), record_id
-    custom = None
-    if verb == "POST":
-        custom, target = headers.get(METHOD_HEADER), None
-        method = custom or method
-    offered = handle.offered_calls.get(method or "")
-    if method is None or offered is None or (custom and method in STANDARD_METHODS):
-        raise not_allowed(method, verb, handle.methods, record_id is not None)
-    run, plain, has_id, has_data, event = offered
-    is_list = method == "find" and verb == "GET"
+    method, name = _offered_method(match, req)
+    if method is None:
+        raise not_allowed(name, req.method, handle.methods, record_id is not None)
+    is_list = method == "find" and req.method == "GET"
     if is_list and handle.app.representations and await _represent(match, req, res):
         return
     data = None
-    if has_data and (data := req.body) is UNSET:
+    if method not in METHODS_WITHOUT_DATA and (data := req.body) is UNSET:
         data = await _data_without_parser(req, handle)
-    if (query := req._query) is None:  # noqa: SLF001  # as above
-        query = req.query
-    ip = client[0] if (client := req.scope.get("client")) else None  # as the property
-    params: Params = RequestParams({**query} if query else {}, "rest", headers, route, ip)
+    target = None if req.method == "POST" else record_id
+    params = _params_of(req, route)
+    context = res.hook = HookContext(handle.app, handle, method, params, target, data)
+    call = handle.run(context)
+    await (_run_while_connected(call, req) if req.cancels_calls else call)
+    _set_response(context, res)
+
+
+def _params_of(req: Request, route: dict[str, str]) -> Params:
+    """Return the params of a call: those of the request, and what middleware has set."""
+    params: Params = RequestParams({**req.query}, "rest", req.headers, route, req.ip)
     by_middleware = req._framework  # noqa: SLF001  # the property would make one for every call
     if by_middleware is not None:
         params.__dict__.update(by_middleware.__dict__)
-        params = Params(params)  # checks and copies what middleware may have set as the query
-    elif (credentials := req._authentication) is not None:  # noqa: SLF001  # as above
-        params.authentication = credentials
-    if plain is None or req.cancels_calls:
-        context = res.hook = HookContext(handle.app, handle, method, params, target, data)
-        call = run(context)
-        await (_run_while_connected(call, req) if req.cancels_calls else call)
-        is_as_usual = not context.http and context.dispatch is UNSET
-        result = context.result if is_as_usual else UNSET
-    else:
-        # As `handle.run`, without a context and two coroutines: 10 % of a get.
-        res.call = handle, method, params, target, data
-        if not has_data:
-            result = await (plain(target, params) if has_id else plain(params))
-        else:
-            result = await (plain(target, data, params) if has_id else plain(data, params))
-        res.result = result
-        if event is not None and handle.has_audience(event) and result is not UNSET:
-            made: Any = res.hook
-            handle.emit_event(event, made)
-            result = UNSET  # listeners may have changed what is sent
-    if result is UNSET:
-        _set_response(res)
-    elif result or not isinstance(result, SCALARS):  # as `response_for`
-        res.data, res.status_code = result, 201 if method == "create" else 200
-    else:
-        res.data, res.status_code = None, 204
-    if sends:
-        res.send_result(res.data)
-    else:
-        # Middleware and formatters may write it in a form of their own, so hide hidden fields now.
-        res.data = public_part(res.data)
+        return Params(params)  # checks and copies what middleware may have set as the query
+    if req.authentication is not None:
+        params.authentication = req.authentication
+    return params
 
 
 describe_frames(call_service, lambda names: f"`{names['method']}` of {names['handle']!r}")
@@ -279,13 +244,12 @@ async def _represent(match: PlainMatch[ServiceHandle], req: Request, res: Respon
     return respond is not None
 
 
-def _set_response(res: Response) -> None:
+def _set_response(context: HookContext, res: Response) -> None:
     """Set status, headers and data by the context of a call that has ended.
 
     Raises:
         RuntimeError: It has no result.
     """
-    context: Any = res.hook
     if context.result is UNSET:
         raise unset_result(context)
     res.status_code, by_hooks, res.data = response_for(context)
@@ -352,6 +316,7 @@ async def send_result(formatter: Formatter | None, req: Request, res: Response) 
         res.send_result(res.data)
         return
     res.vary("Accept")
+    res.data = public_part(res.data)  # the formatter may write it in a form of its own
     result: Any = formatter(req, res)
     if hasattr(result, "__await__"):
         await result

@@ -344,7 +344,7 @@ def step_of(item: Any) -> Step:
 
         return Step(functools.update_wrapper(handle, item))
     if isinstance(item, BodyParser):
-        return Step(item.parse, needs_body=True, is_endpoint=True)
+        return Step(item, needs_body=True)
     may_read_body = never if getattr(item, "ignores_body", False) else always
     return Step(item, item_type is ItemType.ERROR_MIDDLEWARE, may_read_body=may_read_body)
 

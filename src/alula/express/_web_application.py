@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alula._registry import call_plugin, read_setting
-from alula.express._chain import GO_ON, Handler, NextFunction, Step, run_steps
+from alula.express._chain import Handler, NextFunction, run_steps
 from alula.express._connection_limits import MAX_HEADERS, head_too_large
 from alula.express._final_handler import final_handler, refuse_connection, report_silence
 from alula.express._lifespan import run_asgi_lifespan
@@ -57,8 +57,6 @@ class WebApplication(ServedApplication, Router):
             self._existing = ExistingApplication(existing, self)
             ServedApplication.__init__(self, self._existing.lifespan)
             self.add(self._existing.step())
-        # As one: of a class with `__getattr__`, Python takes five times as long for an attribute.
-        self._parts = self._servers, self.endpoints, self._existing, self._steps
 
     # -- settings ------------------------------------------------------------------------------
 
@@ -162,69 +160,33 @@ class WebApplication(ServedApplication, Router):
 
     # -- requests ------------------------------------------------------------------------------
 
-    async def __call__(  # noqa: PLR0912  # one function, as in `run_steps`
-        self, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
-        servers, prefixed, existing, own_steps = self._parts
+        servers, existing = self._servers, self._existing
         if servers.gate is not None and not await servers.admits(scope, self.early_paths):
             await refuse_connection(self, scope, receive, send)
         elif existing is not None and not existing.has_passed(scope):
             await existing(scope, receive, send)
-        elif prefixed.is_used and (endpoint := prefixed.find(scope)) is not None:
+        elif self.endpoints.is_used and (endpoint := self.endpoints.find(scope)) is not None:
             await endpoint(scope, receive, send)
         elif scope["type"] == "http":
-            req = Request(self, scope, receive)
-            res = Response(req)
-            chains = own_steps.chains
-            steps, endpoints, at_once = (
-                own_steps.chain_for(req) if chains is None or req.has_body else chains[1]
-            )
-            error: Exception | None = None
-            ended_by: object = None
-            # Here, and not in the server: any ASGI server may run this.
-            if len(scope["headers"]) > MAX_HEADERS:
-                steps, endpoints, at_once = (), (), None
-                error = head_too_large(f"The request has over {MAX_HEADERS} headers")
-            # As `run_steps` would: most requests end here, and save its coroutine.
-            try:
-                for function in endpoints:
-                    response = function(req, res)
-                    if response is not None and await response is not GO_ON:
-                        ended_by = function
-                        break
-            except Exception as raised:  # noqa: BLE001  # every error goes on to the error steps
-                # Most errors of services need no step to be looked for, and nothing to wait for.
-                if at_once is not None and at_once(raised, req, res):
-                    ended_by = at_once
-                else:
-                    error = raised
-            if ended_by is None or not res.headers_sent:
-                req.ended_by = ended_by
-                following = steps[len(endpoints) :] if ended_by is None else None
-                await self._run_following(following, req, res, error)
-                error = None  # its traceback refers to this frame; see `run_steps`
-            if (sending := res.finish(scope, req.receive, send)) is not None:
-                await sending
+            await self._serve_request(scope, receive, send)
         else:
             await self._serve_other(scope, receive, send)
 
-    async def _run_following(
-        self, steps: Sequence[Step] | None, req: Request, res: Response, error: Exception | None
-    ) -> None:
-        """Run the steps behind the first endpoints, and report it if nothing has responded.
-
-        Args:
-            steps: Those steps; None if one of the first has ended the request.
-            req: The request.
-            res: The response.
-            error: What one of the first has raised.
-        """
+    async def _serve_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run a request through the steps, and send the response."""
+        req = Request(self, scope, receive)
+        res = Response(req)
         after_last = partial(final_handler, req, res, self._existing)
-        if steps is not None:
-            await run_steps(steps, req, res, after_last, error)
+        # Here, and not in the server: any ASGI server may run this.
+        if len(scope["headers"]) > MAX_HEADERS:
+            await after_last(head_too_large(f"The request has over {MAX_HEADERS} headers"))
+        else:
+            await run_steps(self._steps.for_request(req), req, res, after_last)
         if not res.headers_sent:
             await report_silence(self._steps.registered, req, res, after_last)
+        await res.finish(scope, req.receive, send)
 
     async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve an ASGI connection that is not a request."""

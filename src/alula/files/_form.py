@@ -16,7 +16,7 @@ from urllib.parse import unquote_to_bytes
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from alula.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
+from alula.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType, shown_name
 from alula.express import Request
 from alula.files._content_types import (
     SIGNATURE_BYTES,
@@ -281,7 +281,8 @@ class Part:
         encoding = headers.get("content-transfer-encoding", "binary").lower()
         if encoding not in _PLAIN_ENCODINGS:
             raise UnsupportedMediaType(
-                f"The part {name!r} has the transfer encoding {encoding}; send it as binary"
+                f"The part {shown_name(name)!r} has the transfer encoding {encoding}; send it as"
+                " binary"
             )
         limits = upload.limits
         self.name = name
@@ -304,7 +305,7 @@ class Part:
 
     def __repr__(self) -> str:
         file = f", the file {self.file_name!r}," if self.file_name else ""
-        return f"The part {self.name!r}{file}"
+        return f"The part {shown_name(self.name)!r}{file}"
 
     @property
     def is_file(self) -> bool:

@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary, ref
 from alula._context import Params
 from alula._service import ServiceHandle
 from alula._service_object import ServiceBundle
-from alula.errors import BadRequest, NotFound, Unavailable, UnsupportedMediaType
+from alula.errors import BadRequest, NotFound, Unavailable, UnsupportedMediaType, shown_name
 from alula.files._content_types import UNKNOWN_TYPE, is_content_type
 from alula.files._form import Upload, check_file_name
 from alula.files._store import FileStore
@@ -322,7 +322,8 @@ class UploadService:
             else:
                 known = ", ".join(sorted(self.fields)) or "none"
                 raise BadRequest(
-                    f"The field {part.name!r} is not known here, or is there twice; the fields"
+                    f"The field {shown_name(part.name)!r} is not known here, or is there twice;"
+                    " the fields"
                     f" beside files are: {known}"
                 )
         if not files:

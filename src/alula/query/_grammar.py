@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from alula._context import Params
 from alula._user_code import unknown_name_note
-from alula.errors import BadRequest
+from alula.errors import BadRequest, shown_name
 from alula.query._query import (
     EMPTY,
     EMPTY_QUERY,
@@ -247,7 +247,7 @@ class Grammar:
         """Return the filters with one more."""
         option = self._filters.get(name)
         if option is None:
-            raise invalid(f"Invalid filter value {name}")
+            raise invalid(f"Invalid filter value {shown_name(name)}")
         if option is False:
             return filters
         value = copy_value(value, 1, check_open_name)
@@ -316,7 +316,9 @@ class Grammar:
             if reader is None:
                 try:
                     check_name(name, raw)
-                    raise invalid(f"Invalid query parameter {name}: expected an operator", raw)
+                    raise invalid(
+                        f"Invalid query parameter {shown_name(name)}: expected an operator", raw
+                    )
                 except BadRequest as error:
                     error.add_note(unknown_name_note(str(name), self._operators))
                     raise
@@ -409,7 +411,7 @@ def read_sort(value: object) -> tuple[tuple[str, int], ...]:
         number = isinstance(given, (str, int, float)) and given is not True
         direction = _DIRECTIONS.get(given) if number else None
         if direction is None:
-            raise invalid(f"Invalid value for $sort: {name!r} must be 1 or -1")
+            raise invalid(f"Invalid value for $sort: {shown_name(name)!r} must be 1 or -1")
         fields.append((name, direction))
     return tuple(fields)
 
@@ -439,7 +441,7 @@ def _check_path(where: str, name: object) -> None:
         raise invalid(f"Invalid value for {where}: a name of a field must be a string")
     parts = name.split(".") if "\0" not in name else [""]
     if len(parts) > MAX_DEPTH or not all(part and part[0] != "$" for part in parts):
-        raise invalid(f"Invalid value for {where}: {name!r} is not a name of a field")
+        raise invalid(f"Invalid value for {where}: {shown_name(name)!r} is not a name of a field")
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ from math import inf
 from operator import eq, ge, gt, le, lt
 from typing import Any, Final, TypeAlias
 
-from alula.errors import BadRequest
+from alula.errors import BadRequest, shown_name
 from alula.query._operators import VALUE_TESTS, Test, pattern_of, truth_of
 from alula.query._order import ARRAYS, MISSING, element_index, is_nan, is_number
 from alula.query._query import MANY_CONDITIONS, And, Budget, Criterion, Or, Where
@@ -183,7 +183,9 @@ def _on_value(name: str, wanted: Any) -> Test:
     if name != "$elemMatch":
         make = VALUE_TESTS.get(name)
         if make is None:
-            raise BadRequest(f"Invalid query parameter {name}: it is not supported in memory")
+            raise BadRequest(
+                f"Invalid query parameter {shown_name(name)}: it is not supported in memory"
+            )
         return make(wanted)
     if not isinstance(wanted, And):  # tests for the elements themselves, not for their fields
         passes = _all(_tests(wanted, _on_value))

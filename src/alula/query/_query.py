@@ -9,7 +9,7 @@ from math import inf
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from alula.errors import BadRequest
+from alula.errors import BadRequest, shown_name
 from alula.outgoing import shown_value
 from alula.types import COLLECTION_TYPES, SCALAR_TYPES, is_mapping
 
@@ -247,11 +247,11 @@ def check_name(name: Any, holder: Mapping[str, Any]) -> None:
     Raises:
         BadRequest: The key is not a name.
     """
-    _check_string(name, holder)
+    _check_string(name)
     if not name:
         raise invalid("Invalid query parameter '': a name cannot be empty", holder)
     if name[0] == "$" or ".$" in name:
-        raise invalid(f"Invalid query parameter {name}", holder)
+        raise _invalid_name(name, holder)
     if name.count(".") >= MAX_DEPTH:
         raise invalid(f"A field name has too many parts: at most {MAX_DEPTH} are allowed")
 
@@ -262,16 +262,22 @@ def check_open_name(name: object, holder: Mapping[str, Any]) -> None:
     Raises:
         BadRequest: It is not allowed.
     """
-    _check_string(name, holder)
+    _check_string(name)
     if name in FORBIDDEN:
-        raise invalid(f"Invalid query parameter {name}", holder)
+        raise _invalid_name(name, holder)
 
 
-def _check_string(name: object, holder: Mapping[str, Any]) -> None:
+def _invalid_name(name: str, holder: Mapping[str, Any]) -> BadRequest:
+    shown = shown_name(name)
+    # The data of an error is logged by applications that print errors.
+    return invalid(f"Invalid query parameter {shown}", holder if shown == name else None)
+
+
+def _check_string(name: object) -> None:
     if not isinstance(name, str):
         raise invalid(f"Invalid query parameter {name!r}: a name must be a string")
     if "\0" in name:  # a driver would fail on it: a 500
-        raise invalid(f"Invalid query parameter {name!r}: a name cannot hold NUL", holder)
+        raise invalid(f"Invalid query parameter {shown_name(name)!r}: a name cannot hold NUL")
 
 
 def copy_value(

@@ -132,7 +132,7 @@ async def test_a_path_makes_no_line_of_its_own(lines):
     app = app_with()
     path = {"path": "/a\nERROR forged", "raw_path": None}
     await call(app, "GET\x1b", **path)
-    assert lines[0].path == "/a\\x0aERROR forged"
+    assert lines[0].path == "/a%0AERROR%20forged"
     assert lines[0].http_method == "GET\\x1b"
     assert "\n" not in lines[0].getMessage()
 

@@ -16,7 +16,7 @@ from alula.adapters._records import check_new_id
 from alula.adapters.mongodb._bson_types import to_object_id
 from alula.adapters.mongodb._model import Collection
 from alula.adapters.mongodb._options import MongoDBOptions
-from alula.errors import BadRequest
+from alula.errors import BadRequest, shown_name
 from alula.types import JSONValue, Record
 
 __all__ = [
@@ -146,10 +146,12 @@ def update_of(data: Mapping[str, Any], id: str) -> dict[str, dict[str, Any]]:
     for name, value in data.items():
         if name[:1] != "$":
             if "." in name and _is_part(name, id):
-                raise BadRequest(f"Invalid key {name} in the data: '{id}' cannot change")
+                raise BadRequest(
+                    f"Invalid key {shown_name(name)} in the data: '{id}' cannot change"
+                )
             fields[name] = value
         elif not isinstance(value, Mapping):
-            raise BadRequest(f"Invalid value for {name}: expected an object of fields")
+            raise BadRequest(f"Invalid value for {shown_name(name)}: expected an object of fields")
         else:
             # $setOnInsert may set the _id: the record does not exist yet.
             ids = {id} if name == "$setOnInsert" else {id, "_id"}
@@ -157,7 +159,9 @@ def update_of(data: Mapping[str, Any], id: str) -> dict[str, dict[str, Any]]:
             paths = [path for path in (*value, *renamed) if isinstance(path, str)]
             for fixed in ids:
                 if any(_is_part(path, fixed) for path in paths):
-                    raise BadRequest(f"Invalid value for {name}: '{fixed}' cannot change")
+                    raise BadRequest(
+                        f"Invalid value for {shown_name(name)}: '{fixed}' cannot change"
+                    )
             changes[name] = dict(value)
     fields.pop("_id", None)
     if fields:
@@ -202,13 +206,17 @@ def check_from_client(data: Mapping[str, Any], opened: Names[str]) -> None:
 
 def _check_path(path: str) -> None:
     if path[:1] == "$" or ".$" in path:
-        raise BadRequest(f"Invalid key {path} in the data: no part may begin with '$' here")
+        raise BadRequest(
+            f"Invalid key {shown_name(path)} in the data: no part may begin with '$' here"
+        )
 
 
 def _check_stored(value: JSONValue) -> None:
     for name in _names(value):
         if name[:1] == "$":
-            raise BadRequest(f"Invalid key {name} in the data: keys cannot begin with '$' here")
+            raise BadRequest(
+                f"Invalid key {shown_name(name)} in the data: keys cannot begin with '$' here"
+            )
 
 
 def _names(value: JSONValue) -> Iterator[str]:

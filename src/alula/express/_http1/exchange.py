@@ -204,12 +204,6 @@ class Exchange:
         elif not connection.lingers:
             connection.transport.close()
 
-    def whole_body(self) -> bytes | None:
-        """Return the body without receiving it, as `ExchangeExtension` says."""
-        if self.more_body or self._was_received or self.disconnected or self.response_complete:
-            return None
-        return bytes(self.body)
-
     async def receive(self) -> Message:
         """Return the next part of the body, or that the client has gone: ASGI's ``receive``."""
         waits, self._was_received = self._waits_for_100(), True
@@ -273,13 +267,13 @@ class Exchange:
             or self.response_started
             or self.disconnected
             or connection.write_paused
-            or status in _WITHOUT_BODY  # such a response has no length either
         ):
             return False
         if self._waits_for_100():
             self.keep_alive = False
-        length = (b"content-length", b"%d" % len(body))
-        self._head = self._head_of(connection, status, (*headers, length))
+        if status not in _WITHOUT_BODY:
+            headers = (*headers, (b"content-length", b"%d" % len(body)))
+        self._head = self._head_of(connection, status, headers)
         self.response_started = True
         self._write_part(connection, body, more=False)
         return True

@@ -45,7 +45,7 @@ def access_log(*, user: str | None = None, ip: bool = False) -> Middleware:
             await next()
             return
         entry = _Entry(req, res, user, ip=ip)
-        res.wrap(entry.watch)
+        res.wrap(entry.watch, lambda _: entry.write_whole)
         try:
             await next()
         except asyncio.CancelledError:
@@ -88,6 +88,14 @@ class _Entry:
                 self.write()
 
         return run
+
+    def write_whole(self, is_sent: bool) -> None:
+        """Log a response that was sent as a whole, or could not be sent."""
+        if is_sent:
+            self._status, self._is_complete = self._res.status_code, True
+            has_body = self._req.method != "HEAD" and self._status not in {204, 304}
+            self._bytes = len(self._res.whole_body) * has_body
+        self.write()
 
     def write(self) -> None:
         method, status, size = one_line(self._req.method), self._status, self._bytes

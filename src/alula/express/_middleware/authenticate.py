@@ -17,7 +17,7 @@ from alula._identity import (
     identify,
     strategies_of,
 )
-from alula.express._chain import GO_ON, Middleware, NextFunction, Step, ignores_body, never
+from alula.express._chain import Middleware, NextFunction, Step, ignores_body, never
 from alula.express._request import Request
 from alula.express._response import Response
 
@@ -110,42 +110,18 @@ def parse_authentication(
 def credentials_step(app: App) -> Step:
     """Return the step by which `rest` reads credentials for the default authentication service.
 
-    It is an endpoint, which costs least per request: it goes on without a coroutine unless a
-    strategy has to be awaited.
-
     Args:
         app: The application that holds the services.
     """
     services, settings = app.services, app.settings  # once: reading them of an `App` takes long
-    known: tuple[Any, Any] = None, None  # a handle, and its service if that parses requests
+    parse = parse_authentication()
 
-    def read(req: Request, res: Response) -> Awaitable[object] | None:
-        nonlocal known
-        found = services.get(settings.get("authentication") or "authentication")
-        if found is None:
-            return None  # an application without sign-in pays for one look-up only
-        handle, service = known
-        if found is not handle:
-            service = _parsing_service(app)
-            known = found, service
-        if service is None:
-            return None
-        parsed = service.parse(req, res)
-        if parsed is None:
-            return None
-        if type(parsed) is not dict and hasattr(parsed, "__await__"):
-            return set_later(req, parsed)
-        if req._framework is None:  # noqa: SLF001  # as its property does, which takes longer
-            req._authentication = parsed  # noqa: SLF001  # as above
-        else:
-            req.authentication = parsed
-        return None
+    def read(req: Request, res: Response, next: NextFunction) -> Awaitable[None] | None:
+        if (settings.get("authentication") or "authentication") not in services:
+            return next()  # an application without sign-in pays for one look-up only
+        return parse(req, res, next)
 
-    async def set_later(req: Request, parsing: Awaitable[Credentials | None]) -> object:
-        req.authentication = await parsing or req.authentication
-        return GO_ON
-
-    return Step(read, is_endpoint=True, may_read_body=never)
+    return Step(read, may_read_body=never)
 
 
 def _parsing_service(app: Application, path: str | None = None) -> Any:

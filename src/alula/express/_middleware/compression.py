@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Awaitable
 from functools import partial
+from typing import Final
 
+import anyio.to_thread
 from starlette.datastructures import MutableHeaders
-from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from alula.express._chain import Middleware, NextFunction, ignores_body
@@ -15,6 +18,8 @@ from alula.express._request import Request
 from alula.express._response import Response
 
 __all__ = ["compression"]
+
+_THREAD_BYTES: Final = 128 * 1024  # larger bodies would block the event loop
 
 
 def compression(*, minimum_size: int = 1024, level: int = 6) -> Middleware:
@@ -42,28 +47,62 @@ def compression(*, minimum_size: int = 1024, level: int = 6) -> Middleware:
         )
 
     def compress(res: Response, response: ASGIApp) -> ASGIApp:
-        if "no-transform" in str(res.get("cache-control")):
+        if _is_kept(res):
             return response
+        return GZipMiddleware(partial(_send_adjusted, response), minimum_size, level)
 
-        async def with_weak_etag(scope: Scope, receive: Receive, send: Send) -> None:
-            async def weaken(message: Message) -> None:
-                # By a strong ETag, clients would join compressed parts of a file with plain ones.
-                if message["type"] == "http.response.start" and message["status"] == 200:
-                    headers = MutableHeaders(scope=message)
-                    etag = headers.get("etag", "")
-                    if etag.startswith('"') and "content-encoding" not in headers:
-                        headers["etag"] = f"W/{etag}"
-                await send(message)
-
-            await response(scope, receive, weaken)
-
-        return GZipMiddleware(with_weak_etag, minimum_size, level)
+    async def compress_whole(res: Response) -> None:
+        if _is_kept(res) or res.get("content-encoding") is not None:
+            return
+        etag = res.get("etag")
+        if res.status_code == 200 and _is_strong(etag):
+            res.set("etag", f"W/{etag}")
+        body = res.whole_body
+        if body and len(body) >= minimum_size and not _is_excluded(res.get("content-type")):
+            pack = partial(gzip.compress, body, level, mtime=0)
+            is_long = len(body) >= _THREAD_BYTES
+            res.whole_body = await anyio.to_thread.run_sync(pack) if is_long else pack()
+            res.set("content-encoding", "gzip")
 
     @ignores_body
     def middleware(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
         res.vary("Accept-Encoding")
         if quality_of(req.headers.get("accept-encoding") or "", ("gzip", "x-gzip")) > 0:
-            res.wrap(partial(compress, res))
+            res.wrap(partial(compress, res), compress_whole)
         return next()
 
     return middleware
+
+
+async def _send_adjusted(response: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Send a response with the headers that it must have if it is compressed behind."""
+
+    async def adjust(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            if "content-encoding" not in headers:
+                if message["status"] == 200 and _is_strong(headers.get("etag")):
+                    headers["etag"] = f"W/{headers['etag']}"
+                if scope["method"] == "HEAD" and not _is_excluded(headers.get("content-type")):
+                    del headers["content-length"]  # that of a GET is another one
+        await send(message)
+
+    await response(scope, receive, adjust)
+
+
+def _is_kept(res: Response) -> bool:
+    return "no-transform" in str(res.get("cache-control")) or res.status_code in {204, 206, 304}
+
+
+def _is_strong(etag: object) -> bool:
+    # By a strong ETag, clients would join compressed parts of a file with plain ones.
+    return isinstance(etag, str) and etag.startswith('"')
+
+
+def _is_excluded(content_type: object) -> bool:
+    """Tell whether it is a type that Starlette does not compress."""
+    name = str(content_type or "").partition(";")[0].strip().lower()
+    names = {name, f"{name.partition('/')[0]}/*"}
+    return not names.isdisjoint(DEFAULT_EXCLUDED_CONTENT_TYPES) or name.startswith(
+        "application/grpc"
+    )

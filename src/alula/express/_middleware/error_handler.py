@@ -13,9 +13,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from alula._public_error import debug_text, log_text, public_error
 from alula._routes import decode_segment
-from alula._service import ServiceHandle
 from alula.errors import FrameworkError
-from alula.express._chain import NextFunction, RespondAtOnce, responding_at_once
+from alula.express._chain import NextFunction
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.logs._repeats import RepeatLimit
@@ -81,7 +80,6 @@ _NEVER: Final = frozenset(
 """The headers of one connection or one body, which an error knows nothing of."""
 
 _STATUSES: Final = range(300, 600)
-_OF_CLIENTS: Final = range(300, 500)
 
 
 def error_handler(
@@ -155,53 +153,7 @@ def error_handler(
             message = _message_of_page(error, shown, debug=req.app.debug)
             res.type("html").send(await _page_text(page, shown, message))
 
-    return responding_at_once(handler, _responder_at_once(logger, has_pages=page_for is not None))
-
-
-def _responder_at_once(logger: object, *, has_pages: bool) -> RespondAtOnce | None:
-    """Return what responds to most errors of services as the handler does, in fewer steps.
-
-    It leaves to the handler: pages, what is logged, headers of errors and failures of the server
-    (an error 404: -22 % bytecodes). None if a logger gets all errors.
-    """
-    if logger is not None and logger is not False:
-        return None
-    logs = logger is None
-
-    def respond_at_once(error: Exception, req: Request, res: Response) -> bool:
-        call, headers = res.call, req._headers  # noqa: SLF001  # the property takes longer
-        if call is not None:
-            handle: ServiceHandle | None = call[0]
-        else:
-            handle = None if res.hook is None else res.hook.service
-        if (
-            handle is None
-            or handle.secret_ids  # the handler stores whether the id is one
-            or not isinstance(error, FrameworkError)
-            or error.headers is not None
-            or res.headers_sent
-            or res._headers  # noqa: SLF001  # the fact has no other name
-            or (has_pages and not headers.ask_for_json())
-        ):
-            return False
-        status = error.code
-        if (
-            type(status) is not int
-            or status not in _OF_CLIENTS
-            or (logs and _log.isEnabledFor(logging.INFO))
-        ):
-            return False
-        res.status_code = status
-        try:
-            if has_pages:
-                res.send_result(error.to_dict())
-            else:
-                res.json(error.to_dict())
-        except Exception:  # noqa: BLE001  # the handler meets it again, and logs it
-            return False
-        return True
-
-    return respond_at_once
+    return handler
 
 
 # -- statuses and headers --------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from alula._user_code import name_of
-from alula.express._chain import Step, never
+from alula.express._chain import NextFunction, Step, never
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.express._web_application import WebApplication
@@ -76,12 +76,12 @@ def health(
             raise TypeError(f"health() configures what express() returns, not {app!r}")
         app.early_paths.update(path for path in (live, ready) if path is not None)
 
-        def probe(req: Request, res: Response) -> Awaitable[None] | None:
+        def probe(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
             if req.path == live and req.method in {"GET", "HEAD"}:
                 return send(res, "ok")
             if req.path == ready and req.method in {"GET", "HEAD"}:
                 return send_readiness(res)
-            return None
+            return next()
 
         async def send_readiness(res: Response) -> None:
             if app.readiness != "ready":
@@ -100,7 +100,7 @@ def health(
             res.status(503 if status in _UNAVAILABLE else 200).set("Cache-Control", "no-store")
             res.json({"status": status, **({"checks": states} if states else {})})
 
-        app.add(Step(probe, is_endpoint=True, may_read_body=never))
+        app.add(Step(probe, may_read_body=never))
 
     return configure
 

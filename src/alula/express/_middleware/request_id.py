@@ -77,17 +77,20 @@ def request_id(
         res.set(name, id_)
         token = begin_request(id_)
 
+        def end(_: object = None) -> None:
+            end_request(token)
+
         def until_sent(response: ASGIApp) -> ASGIApp:
             # A stream may log while it is sent; a next request of the connection has its own id.
             async def run(scope: Scope, receive: Receive, send: Send) -> None:
                 try:
                     await response(scope, receive, send)
                 finally:
-                    end_request(token)
+                    end()
 
             return run
 
-        res.wrap(until_sent)
+        res.wrap(until_sent, lambda _: end)
         return next()
 
     return singleton("request_id", middleware)

@@ -19,7 +19,7 @@ from alula.adapters.sql._statements._operands import PLACE, place_of
 from alula.adapters.sql._statements._rows import Made, NewRow, Rows, stored_value
 from alula.adapters.sql._tables._ddl import default_text
 from alula.adapters.sql._tables._tables import Column, Table
-from alula.errors import BadRequest
+from alula.errors import BadRequest, shown_name
 from alula.types import JSONValue, is_list
 
 if TYPE_CHECKING:
@@ -208,7 +208,9 @@ class RowWriter:
             operate = self._operators.get(operator)
             if operate is None and operator != "$set":
                 names = ", ".join(["$set", *self._operators])
-                raise BadRequest(f"Invalid key {operator} in the data: expected one of {names}")
+                raise BadRequest(
+                    f"Invalid key {shown_name(operator)} in the data: expected one of {names}"
+                )
             if not isinstance(operands, Mapping):
                 raise BadRequest(f"Invalid value for {operator}: expected an object of fields")
             for name, value in operands.items():
@@ -218,7 +220,8 @@ class RowWriter:
                     column = self._columns.get(name)
                     if column is None or column is self.table.id or not column.writable:
                         raise BadRequest(
-                            f"Invalid value for {operator}: {name!r} cannot be changed by it"
+                            f"Invalid value for {operator}: {shown_name(name)!r} cannot be"
+                            " changed by it"
                         )
                     _add(texts, name, operate(operator, column, value))
         return texts
@@ -329,11 +332,11 @@ def _add(changes: dict[str, Any], name: str, change: object) -> None:
 
 
 def _twice(name: str) -> BadRequest:
-    return BadRequest(f"Invalid key {name} in the data: it changes one place twice")
+    return BadRequest(f"Invalid key {shown_name(name)} in the data: it changes one place twice")
 
 
 def _unknown(name: object) -> BadRequest:
     return BadRequest(
-        f"Invalid key {name} in the data: there is no such field",
-        errors={str(name): "is not there"},
+        f"Invalid key {shown_name(name)} in the data: there is no such field",
+        errors={shown_name(name): "is not there"},
     )

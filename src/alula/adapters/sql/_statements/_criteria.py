@@ -20,7 +20,7 @@ from alula.adapters.sql._statements._operands import (
 )
 from alula.adapters.sql._statements._search import search_condition
 from alula.adapters.sql._tables._tables import Table
-from alula.errors import BadRequest
+from alula.errors import BadRequest, shown_name
 from alula.query import And, Query, Where
 from alula.query._query import Budget, Criterion
 from alula.types import JSONValue
@@ -33,7 +33,7 @@ _COUNT_ONCE: Final = frozenset({"$eq", "$ne", "$lt", "$lte", "$gt", "$gte"})
 
 def unknown_field(name: str) -> BadRequest:
     """Return the error for a name that is neither a column nor a declared path."""
-    return BadRequest(f"Invalid query parameter {name}: there is no such field")
+    return BadRequest(f"Invalid query parameter {shown_name(name)}: there is no such field")
 
 
 class Criteria:
