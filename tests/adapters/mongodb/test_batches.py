@@ -13,8 +13,8 @@ from pymongo import AsyncMongoClient, WriteConcern, errors, monitoring
 from alula import App
 from alula._events import HeldEvents
 from alula.adapters import _batching as batching
-from alula.adapters.mongodb import MongoDBService, _shared_writes, transaction
-from alula.adapters.mongodb._batches import Batches
+from alula.adapters.mongodb import MongoDBService, transaction
+from alula.adapters.mongodb._batches import Batches, Patience
 from alula.adapters.mongodb._options import MongoDBOptions, limited
 from alula.errors import BadRequest, Conflict, NotFound, Unavailable
 
@@ -722,7 +722,7 @@ async def test_a_stopped_write_that_is_not_acknowledged_is_an_error(model, locke
 
 
 async def test_a_busy_server_has_more_time(model, monkeypatch):
-    patience = _shared_writes.Patience()
+    patience = Patience()
     killed = []
 
     async def kill(*arguments, **_):
@@ -737,7 +737,7 @@ async def test_a_busy_server_has_more_time(model, monkeypatch):
         assert len(killed) == 0
     await patience.write(model, taking(2.2))  # not for ever
     assert len(killed) == 1
-    await _shared_writes.Patience().write(model, taking(0.3))
+    await Patience().write(model, taking(0.3))
     assert len(killed) == 2
 
 
@@ -750,7 +750,7 @@ async def test_who_is_cancelled_cancels_the_write(model):
         finally:
             ended.append(True)
 
-    task = asyncio.ensure_future(_shared_writes.Patience().write(model, write))
+    task = asyncio.ensure_future(Patience().write(model, write))
     await asyncio.sleep(0.02)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
