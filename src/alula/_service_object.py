@@ -64,7 +64,7 @@ _ARGUMENTS_OF_CUSTOM: Final = ("data", "params")
 # Attributes of handles, which custom methods would hide.
 _RESERVED: Final = frozenset(
     {"all", "app", "events", "hook_table", "methods", "path", "record_schema", "related_names"}
-    | {"emitted_by_service", "offered_calls", "plain_methods", "publishers", "secret_ids"}
+    | {"emitted_by_service", "publishers", "secret_ids"}
     | {"service", "setup", "teardown"}
 )
 

@@ -418,6 +418,5 @@ async def test_who_states_to_ignore_the_caller_does():
         async def get(self, id, params):
             return {**await super().get(id, params), "ip": params.ip}
 
-    assert vars(MemoryService)["ignores_caller"] is True
     assert await names_of_caller(MemoryService([RECORD]), 5) == set()
     assert await names_of_caller(Curious([RECORD]), 5) == {"ip"}

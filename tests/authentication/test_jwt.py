@@ -16,7 +16,6 @@ from alula._user_code import callback_frames, place_of
 from alula.adapters.memory import MemoryService
 from alula.authentication import JWTStrategy
 from alula.authentication._access_tokens import Tokens
-from alula.authentication._entities import _OF_NOBODY
 from alula.errors import MethodNotAllowed, NotAuthenticated, Unavailable
 from alula.hooks import disallow
 
@@ -219,28 +218,6 @@ class TestAuthenticate:
         assert seen == [expected]
         Params(seen[0]).check_names("users.get(...)")
 
-    async def test_a_class_that_ignores_the_caller_gets_nothing_of_the_caller(self):
-        class Users(MemoryService):
-            ignores_caller = True
-
-            async def get(self, id, params):
-                seen.append(params)
-                return await super().get(id, params)
-
-        class OfTenant(Users):
-            pass  # its methods may read anything, so it has to say so itself
-
-        seen = []
-        given = {"provider": "rest", "ip": "192.0.2.1", "headers": {"a": "b"}}
-        inside = Params(ip="192.0.2.1", headers={"a": "b"})
-        for users, expected in ((Users(), Params()), (OfTenant(), inside), (Users(), Params())):
-            users.reset([{"id": 1}])
-            app = make_app(users)
-            for _ in range(2):
-                result = await self.result_of(app, self.token_for(app), **given)
-                assert result["user"] == {"id": 1}
-            assert [seen.pop(), seen.pop()] == [expected, expected]
-
     async def test_no_hook_gets_the_params_that_users_share(self, app):
         def change(context):
             context.params.query["$select"] = ["id"]
@@ -250,7 +227,6 @@ class TestAuthenticate:
         assert (await self.result_of(app, token))["user"]["id"] == 1
         app.service("users").hooks(before={"get": [change]}, after={"get": [change]})
         assert (await self.result_of(app, token))["user"]["id"] == 1
-        assert Params() == _OF_NOBODY
 
     async def test_a_method_of_one_object_gets_the_params(self):
         async def get(id, params):

@@ -16,10 +16,9 @@ from alula._channels import (
 )
 from alula._context import GivenParams, HookContext, Params
 from alula._events import EventEmitter, Listener, emit_unless_held, loop_is_running
-from alula._service._calls import OfferedCall, compose_calls, offered_calls
+from alula._service._calls import compose_calls
 from alula._service_object import (
     DeferredSetup,
-    Method,
     RelatedService,
     ServiceBundle,
     check_mounted,
@@ -59,9 +58,6 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         emitted_by_service: The standard events that the service emits itself.
         record_schema: The JSON Schema of its records, None if unknown.
         mounts: The handles of other applications that mount it.
-        plain_methods: By name, the methods that need no context: they have no hooks but perhaps a
-            check of the params, and need not wait for a setup. What calls them emits their events.
-        offered_calls: By name, all that transports need of the methods that clients may call.
         secret_ids: Whether its ids are secrets, left out of logs; set by the service's attribute.
     """
 
@@ -114,10 +110,6 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         self._own_publishers = PublisherTable(self, self._check_event)
         self.resolve_publishers()
         self._runs: dict[str, Call] = {}  # by method: the call with hooks and event
-        self._quick: dict[str, Call] = {}  # methods without hooks, for calls without an event
-        self._plain: dict[str, Method] = {}  # of these, the methods without a context
-        self.plain_methods: Mapping[str, Method] = {}
-        self.offered_calls: Mapping[str, OfferedCall] = {}
         self._setup: DeferredSetup | None = None
         self._callable: tuple[str, ...] = ()
         self._add_methods((*standard, *self.methods))
@@ -217,12 +209,8 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             Exception: Any that hooks and the service raise.
         """
         method = context.method
-        if self._setup is None:
-            # A call from a client without hooks and listeners skips two coroutines.
-            if context.event is None and (quick := self._quick.get(method)) is not None:
-                return quick(context)
-            if (run := self._runs.get(method)) is not None:
-                return run(context)
+        if self._setup is None and (run := self._runs.get(method)) is not None:
+            return run(context)
         if method not in self._runs:
             raise MethodNotAllowed(f"{self!r} has no method `{method}`")
 
@@ -267,13 +255,12 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
 
     def compose_hooks(self) -> None:
         """Compose hooks and methods again, after hooks or methods changed."""
-        self._runs, self._quick, self._plain = {}, {}, {}
+        self._runs = {}
         is_mounted = isinstance(self.service, ServiceHandle)
         is_debugged = getattr(self.app, "debug", False)
         tables = self._app_hooks, self.hook_table
         for name in self._callable:
-            self._runs[name], quick, plain = compose_calls(
-                self.app,
+            self._runs[name] = compose_calls(
                 self.service,
                 name,
                 tables,
@@ -281,19 +268,6 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
                 is_mounted=is_mounted,
                 is_debugged=is_debugged,
             )
-            if quick is not None:
-                self._quick[name] = quick
-            if plain is not None:
-                self._plain[name] = plain
-        self._open_calls()
-
-    def _open_calls(self) -> None:
-        """Offer calls of methods as they are composed, or through `run` while a setup is due."""
-        is_set_up = self._setup is None
-        self.plain_methods = self._plain if is_set_up else {}
-        runs = self._runs if is_set_up else dict.fromkeys(self.methods, self.run)
-        quick = self._quick if is_set_up else {}
-        self.offered_calls = offered_calls(self.methods, runs, quick, self.plain_methods)
 
     def _check_methods(self, methods: Collection[str] | None) -> tuple[str, ...]:
         """Return the standard methods of the service; raise what `check_object` raises."""
@@ -430,7 +404,6 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             self.forget_setup()
 
         self._setup = DeferredSetup(repr(self), start, self._run_in_background)
-        self._open_calls()
         if loop_is_running():
             self._setup.begin()
 
@@ -446,7 +419,6 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
     def forget_setup(self) -> None:
         """Stop waiting for a deferred setup: it is done, or the application was torn down."""
         self._setup = None
-        self._open_calls()
 
 
 def owning_handle(handle: ServiceHandle) -> ServiceHandle:

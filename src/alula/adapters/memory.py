@@ -110,7 +110,6 @@ class MemoryService(AdapterService):
 
     options_type: ClassVar[type[Options]] = _MemoryOptions
     process_local: ClassVar[bool] = True
-    ignores_caller: ClassVar[bool] = True  # `get` does; a subclass has to state it again
 
     dollar_keys: ClassVar[Mapping[str, DollarKeys]] = {
         "create": "plain",

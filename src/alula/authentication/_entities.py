@@ -10,7 +10,6 @@ from typing import Any, Final
 from alula._context import HookContext, Params
 from alula._identity import Application
 from alula._service import ServiceHandle, owning_handle
-from alula._service_object import Method
 from alula._user_code import describe_frames
 from alula.errors import NotAuthenticated, NotFound
 from alula.outgoing import RedactedRecord
@@ -29,8 +28,6 @@ __all__ = [
 _bare: Final = object.__new__
 _log: Final = logging.getLogger("alula.authentication")
 
-_OF_NOBODY: Final = Params()
-"""The params for services that ignore the caller, see `_ignores_caller`."""
 
 # Params that requests seldom have, and that must not change how the user of a call is looked up.
 _SELDOM_SET: Final = frozenset(
@@ -63,7 +60,6 @@ class Entities:
         self.name = name
         self._id_name = id_name
         # The method that reads users, and whether it ignores the caller.
-        self._method: tuple[Method | None, bool] = (None, False)
         self._services = app.services  # kept: the attributes of an application take long to read
 
     @property
@@ -126,19 +122,8 @@ class Entities:
             NotAuthenticated: It does not exist.
         """
         handle = self._services.get(self.path) or self.handle
-        get = handle.plain_methods.get("get")
-        known, ignores_caller = self._method
-        if get is not known:  # the service is another one, or has got its first hook
-            ignores_caller = _ignores_caller(get)
-            self._method = get, ignores_caller
+        context = self._context("get", _inside(params), id)
         try:
-            # Without hooks around `get`, no context is needed (an authenticated get: -6 %
-            # instructions), and often no copy of the params either (-4 %).
-            if get is not None:
-                record = await get(id, _OF_NOBODY if ignores_caller else _inside(params))
-                if record is not UNSET:
-                    return record
-            context = self._context("get", _inside(params), id)
             await handle.run(context)
         except NotFound as error:
             raise NotAuthenticated("The user of these credentials does not exist") from error
@@ -290,18 +275,6 @@ def _inside(params: Params, **values: object) -> Params:
     inside._undeclared = ()  # noqa: SLF001  # all of them were attributes
     inside.__dict__ = attributes
     return inside
-
-
-def _ignores_caller(get: Method | None) -> bool:
-    """Tell whether a method is that of a class which states ``ignores_caller = True``.
-
-    Its `get` reads nothing of its params but the query and what adapters read (``adapter``,
-    ``sql``, ``docdb``), and leaves them as they are.
-    """
-    # Only the class itself counts: methods of a subclass, or of an object, may read any param.
-    service: object = getattr(get, "__self__", None)
-    states_it = vars(type(service)).get("ignores_caller") is True
-    return states_it and getattr(get, "__func__", None) is getattr(type(service), "get", None)
 
 
 def id_name(handle: ServiceHandle) -> str:

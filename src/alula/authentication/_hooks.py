@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any, Final, TypeAlias
 from weakref import WeakSet
 
-from alula._context import HookContext, Params
+from alula._context import HookContext
 from alula._identity import (
     Application,
     authentication_at,
@@ -22,7 +22,7 @@ from alula.authentication._entities import check_property, without
 from alula.authentication._passwords import HashedPassword
 from alula.authentication._strategy_table import StrategyTable
 from alula.errors import BadRequest, Conflict
-from alula.hooks import Next, annotate_hook, checks_only, hook_factory, hook_metadata
+from alula.hooks import Next, annotate_hook, hook_factory, hook_metadata
 from alula.outgoing import RedactedRecord, map_records, public_part, without_properties
 from alula.types import (
     COLLECTION_TYPES,
@@ -73,27 +73,22 @@ def authenticate(
         >>> notes = app.service("notes").hooks(around=[authenticate("jwt")])
     """
     allowed = strategies_of("authenticate", names, strategies)
-
     authentication_of = authentication_lookup(service)
-
-    def check(app: Application, params: Params) -> Coroutine[Any, Any, None]:
-        return identify(authentication_of(app), params, allowed, optional=optional)
 
     async def check_caller(context: HookContext, next: Next | None = None) -> None:
         if context.type not in {"before", "around"}:
             raise RuntimeError("authenticate(...) is a before or an around hook")
-        await check(context.app, context.params)
+        await identify(authentication_of(context.app), context.params, allowed, optional=optional)
         if next is not None:
             await next()
 
-    annotate_hook(
+    return annotate_hook(
         check_caller,
         strategies=allowed,
         authentication=service,
         is_optional=optional,
         kinds=("before", "around"),
     )
-    return checks_only(check_caller, check)
 
 
 def check_hooks(strategies: StrategyTable, app: Application) -> None:

@@ -8,7 +8,7 @@ application can take its place.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterable, Callable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, Self, TypeAlias
 from urllib.parse import quote
@@ -25,7 +25,7 @@ from alula.express._request import Request
 from alula.express._settings import cookie_signer
 from alula.express._stream import Stream, send_stream
 
-__all__ = ["Response"]
+__all__ = ["Response", "with_one_vary"]
 
 _JSON: Final = "application/json; charset=utf-8"
 _TEXT: Final = "text/plain; charset=utf-8"
@@ -71,6 +71,19 @@ _OF_BODY: Final = (
     "expires",
     "last-modified",
 )
+
+
+def with_one_vary(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return headers whose ``Vary`` is one, with each name once."""
+    pairs = [*headers]
+    lines = [value for name, value in pairs if name.lower() == b"vary"]
+    names = {
+        name.strip().lower(): name.strip() for line in lines for name in line.split(b",") if name
+    }
+    if not names:
+        return pairs
+    others = [pair for pair in pairs if pair[0].lower() != b"vary"]
+    return [*others, (b"vary", b", ".join(names.values()))]
 
 
 class Response:
@@ -331,7 +344,7 @@ class Response:
                 if message["type"] == "http.response.start":
                     names = {name.lower() for name, _ in message["headers"]} - _REPEATABLE
                     added = [pair for pair in self._raw_headers() if pair[0] not in names]
-                    message = {**message, "headers": [*message["headers"], *added]}
+                    message = {**message, "headers": with_one_vary([*message["headers"], *added])}
                 await send(message)
 
             await app(scope, receive, send_with_headers)

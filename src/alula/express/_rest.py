@@ -15,11 +15,11 @@ from typing import Any, Final, TypeAlias
 from starlette.types import Receive
 
 from alula._context import HookContext, Params, RequestParams
-from alula._http import METHOD_HEADER, METHOD_OF_VERB, not_allowed, response_for
+from alula._http import METHOD_HEADER, METHOD_OF_VERB, allowed_verbs, not_allowed, response_for
 from alula._routes import PlainMatch
 from alula._service import ServiceHandle, owning_handle, unset_result
 from alula._user_code import describe_frames, explain_twin, name_of
-from alula.errors import BadRequest, UnsupportedMediaType
+from alula.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
 from alula.express._application import ExpressApplication, ServiceMiddleware
 from alula.express._chain import NextFunction, Step, never, run_steps
 from alula.express._headers import best_match
@@ -213,7 +213,15 @@ async def call_service(match: PlainMatch[ServiceHandle], req: Request, res: Resp
     params = _params_of(req, route)
     context = res.hook = HookContext(handle.app, handle, method, params, target, data)
     call = handle.run(context)
-    await (_run_while_connected(call, req) if req.cancels_calls else call)
+    try:
+        await (_run_while_connected(call, req) if req.cancels_calls else call)
+    except MethodNotAllowed as error:
+        if error.headers is None:  # by the service itself, such as for many records at once
+            verbs = allowed_verbs(handle.methods, record_id is not None)
+            # One record may be created where several may not.
+            allowed = [verb for verb in verbs if verb != req.method or verb == "POST"]
+            error.headers = {"Allow": ", ".join(allowed)}
+        raise
     _set_response(context, res)
 
 

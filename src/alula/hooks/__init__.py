@@ -6,20 +6,15 @@ See `Hookable.hooks` for how they are registered.
 from alula.hooks._composition import Call as Call
 from alula.hooks._composition import HookNext as HookNext
 from alula.hooks._composition import Next
-from alula.hooks._composition import behind_checks as behind_checks
 from alula.hooks._composition import compose as compose
 from alula.hooks._composition import run_hooks as run_hooks
 from alula.hooks._composition import watch_params as watch_params
 
 # Other packages of Alula use these; they are not public.
-from alula.hooks._hooks import Check as Check
 from alula.hooks._hooks import Hook, HookMetadata, annotate_hook, disallow, hook_metadata
 from alula.hooks._hooks import check_hook as check_hook
-from alula.hooks._hooks import checks_only as checks_only
 from alula.hooks._hooks import factory_call as factory_call
 from alula.hooks._hooks import hook_factory as hook_factory
-from alula.hooks._hooks import never_waits as never_waits
-from alula.hooks._hooks import plain_form_of as plain_form_of
 from alula.hooks._table import HOOK_TYPES as HOOK_TYPES
 from alula.hooks._table import Hookable as Hookable
 from alula.hooks._table import HookTable as HookTable

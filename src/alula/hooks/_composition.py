@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from alula._context import DECLARED_NAMES, WELL_KNOWN_NAMES, HookContext
 from alula._user_code import describe_frames, did_you_mean, name_of
-from alula.hooks._hooks import Hook, check_of, check_returned
+from alula.hooks._hooks import Hook, check_returned
 from alula.types import UNSET
 
 __all__ = [
@@ -75,37 +75,8 @@ def compose(hooks: Sequence[Hook], last: Inner, next_type: type[Next] = Next) ->
     return composed
 
 
-def behind_checks(call: Inner) -> Inner:
-    """Return what a composed call has inside the hooks that only check (see `checks_only`).
-
-    Args:
-        call: A call; one that is not composed is returned itself.
-    """
-    while (inner := getattr(call, "behind_check", None)) is not None:
-        call = inner
-    return call
-
-
 def _wrapped(hook: Hook, inner: Inner, next_type: type[Next]) -> Inner:
-    check = check_of(hook)
-    if check is None:
-        return lambda context: enter(hook, context, next_type(inner, context))
-    with_check = getattr(inner, "with_check", None)
-    if with_check is not None:
-        behind: Inner = with_check(check)  # the method takes the check into its own coroutine
-    else:
-
-        async def run_behind(context: Any) -> None:
-            await check(context.app, context._params)  # noqa: SLF001  # the property takes 150 instructions of a call
-            await inner(context)
-
-        behind = describe_frames(
-            run_behind,
-            lambda names: f"around hook {name_of(names['check'])} of {names['context'].service!r}",
-        )
-    marked: Any = behind
-    marked.behind_check = inner
-    return behind
+    return lambda context: enter(hook, context, next_type(inner, context))
 
 
 async def enter(hook: Hook, context: object, following: Next) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
@@ -17,22 +17,15 @@ __all__ = [
     "HookMetadata",
     "annotate_hook",
     "check_hook",
-    "check_of",
     "check_order",
     "check_returned",
-    "checks_only",
     "disallow",
     "factory_call",
     "hook_factory",
     "hook_metadata",
-    "never_waits",
-    "plain_form_of",
 ]
 
 Hook: TypeAlias = Callable[..., Any]
-Check: TypeAlias = Callable[[Any, Params], Awaitable[None]]
-"""All that an around hook does before the rest of a call, which it has nothing to do with: a
-function of the application and of the params of the call."""
 AnyHook = TypeVar("AnyHook", bound=Hook)
 
 _PROVIDERS: Final = ("external", "server", "rest")
@@ -90,8 +83,6 @@ class HookMetadata(TypedDict, total=False):
 _METADATA: WeakKeyDictionary[object, HookMetadata] = WeakKeyDictionary()
 
 # Not metadata: a hook that wraps another one may take over its metadata, and must run itself.
-_CHECKS: WeakKeyDictionary[object, Check] = WeakKeyDictionary()
-_PLAIN_FORMS: WeakKeyDictionary[object, Callable[[Any], None]] = WeakKeyDictionary()
 
 
 def annotate_hook(hook: AnyHook, **metadata: Unpack[HookMetadata]) -> AnyHook:
@@ -117,48 +108,6 @@ def hook_metadata(hook: object) -> HookMetadata:
         return _METADATA.get(hook, {})
     except TypeError:  # without weak references, such as a built-in function
         return {}
-
-
-def checks_only(hook: AnyHook, check: Check) -> AnyHook:
-    """Say that an around hook only checks the params before the rest of a call; return the hook.
-
-    The check then runs in its place, which saves the coroutines around the rest of the call, and
-    its context too, where there is no other hook (an authenticated get: -6 % instructions).
-
-    Args:
-        hook: The hook.
-        check: Does the same before the rest of the call: ``(app, params)``.
-    """
-    _CHECKS[hook] = check
-    return hook
-
-
-def never_waits(hook: AnyHook, plain_form: Callable[[Any], None]) -> AnyHook:
-    """Say that a before hook waits for nothing; return the hook.
-
-    Args:
-        hook: The hook.
-        plain_form: A plain function of the context that does the same. It runs in its place, which
-            saves a coroutine (a create with a model: -2 % bytecodes). It leaves the event as it is.
-    """
-    _PLAIN_FORMS[hook] = plain_form
-    return hook
-
-
-def plain_form_of(hook: Hook) -> Hook:
-    """Return what `never_waits` was given for a hook, the hook itself for most."""
-    try:
-        return _PLAIN_FORMS.get(hook, hook)
-    except TypeError:  # without weak references, such as a built-in function
-        return hook
-
-
-def check_of(hook: Hook) -> Check | None:
-    """Return what `checks_only` was given for a hook, None for most."""
-    try:
-        return _CHECKS.get(hook)
-    except TypeError:  # without weak references, such as a built-in function
-        return None
 
 
 def hook_factory(call: str) -> Callable[[AnyHook], AnyHook]:

@@ -15,7 +15,7 @@ from typing import Any, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack
 from alula._context import HookContext
 from alula._user_code import name_of
 from alula.hooks._composition import Call, HookNext, Next, compose, run_hooks, with_error
-from alula.hooks._hooks import Hook, check_hook, check_order, hook_metadata, plain_form_of
+from alula.hooks._hooks import Hook, check_hook, check_order, hook_metadata
 from alula.types import is_array, is_mapping
 
 __all__ = ["HOOK_TYPES", "HookTable", "HookTypes", "Hookable"]
@@ -283,8 +283,6 @@ class HookTable:
         if method in self._innermost:
             call = compose(self._innermost[method], call, HookNext)
         before, after, error = (self.of(kind, method) for kind in HOOK_TYPES[1:])
-        never_wait = all(plain_form_of(hook) is not hook for hook in before)
-        before = [*map(plain_form_of, before)]
 
         async def call_between(context: HookContext) -> None:
             if before:
@@ -294,11 +292,7 @@ class HookTable:
                 await run_hooks("after", after, context)
 
         # Only what has hooks gets a coroutine more: without any, `call` itself comes back.
-        wrapped: Any = call_between if before or after else call
-        with_before = getattr(call, "with_before", None)  # only the method itself has it
-        if before and never_wait and not after and with_before is not None:
-            wrapped = with_before(before)
-            wrapped.behind_check = call
+        wrapped = call_between if before or after else call
         if error:
             wrapped = with_error(wrapped, error)
         # The around hooks of after hooks, such as the check that `protect` makes before the call.

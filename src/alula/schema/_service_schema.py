@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, overload
 from alula._context import HookContext, Params
 from alula._service_object import RecordFields, ServiceBundle
 from alula.errors import BadRequest, NotFound
-from alula.hooks import annotate_hook, plain_form_of
+from alula.hooks import annotate_hook
 from alula.query import Grammar, ValidatedQuery
 from alula.query._query import as_list
 from alula.schema._changes import KNOWN_OPERATORS, Changes, has_operators
@@ -373,8 +373,6 @@ class _IncomingHooks:
             return check_all
         check_visible = validate_query(self._client_query_check)
 
-        visible, everything = plain_form_of(check_visible), plain_form_of(check_all)
-
         def check_query(context: HookContext) -> Any:
             params = context.params
             from_client = params.get("provider") is not None
@@ -382,8 +380,8 @@ class _IncomingHooks:
             # Only code of the application sets options of a call, so there are few of them.
             if options and not _OF_QUERIES.isdisjoint(options):
                 checks = self._checks_of_queries(opened_by(self._service, params))
-                return plain_form_of(validate_query(checks[from_client]))(context)
-            return (visible if from_client else everything)(context)
+                return validate_query(checks[from_client])(context)
+            return (check_visible if from_client else check_all)(context)
 
         return annotate_hook(check_query, query=self._client_query_check)
 

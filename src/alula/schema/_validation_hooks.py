@@ -9,7 +9,7 @@ from typing import Any, Final
 from alula._context import HookContext
 from alula._user_code import unknown_name_note
 from alula.errors import BadRequest
-from alula.hooks import annotate_hook, hook_factory, never_waits
+from alula.hooks import annotate_hook, hook_factory
 from alula.query import Grammar, ValidatedQuery
 from alula.schema._failures import MOST_LISTED, Failures, SchemaError, refusal
 from alula.schema._pydantic_models.query_model import QueryModel
@@ -81,7 +81,7 @@ def _hook_of(check: Callable[[HookContext], None]) -> Hook:
             await next()
 
     hook.__qualname__ = getattr(check, "__qualname__", hook.__qualname__)  # in messages
-    return never_waits(hook, check)
+    return hook
 
 
 def _explain(error: BadRequest, checker: AnyValidator) -> None:

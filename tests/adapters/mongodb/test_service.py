@@ -559,7 +559,6 @@ async def test_the_order_by_an_element_holds_whatever_is_selected(collection, op
 
 
 async def test_who_is_calling_makes_no_difference_for_a_get(people):
-    assert vars(MongoDBService)["ignores_caller"] is True
     assert await names_of_caller(people, 1) == set()
 
 

@@ -430,5 +430,4 @@ async def test_a_column_that_a_migration_has_not_made_yet(database):
 
 
 async def test_who_is_calling_makes_no_difference_for_a_get(service):
-    assert vars(SQLService)["ignores_caller"] is True
     assert await names_of_caller(service, 1) == set()

@@ -123,7 +123,6 @@ class MongoDBService(AdapterService[MongoDBOptions]):
     }
     selects: ClassVar[bool] = True
     measures: ClassVar[bool] = True
-    ignores_caller: ClassVar[bool] = True  # `get` does; a subclass has to state it again
     schema_keywords: ClassVar[Sequence[SchemaKeyword]] = (keyword_object_id,)
 
     def __init__(

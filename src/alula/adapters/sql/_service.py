@@ -120,7 +120,6 @@ class SQLService(AdapterService[SQLOptions]):
     }
     selects: ClassVar[bool] = True
     measures: ClassVar[bool] = True
-    ignores_caller: ClassVar[bool] = True  # `get` does; a subclass has to state it again
     joins: ClassVar[bool] = True
     converts_queries: ClassVar[bool] = True  # `with_schema` leaves ids to the types of columns
     dollar_keys: ClassVar[Mapping[str, DollarKeys]] = {

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from alula.express._chain import Middleware, NextFunction, ignores_body
 from alula.express._headers import quality_of
 from alula.express._request import Request
-from alula.express._response import Response
+from alula.express._response import Response, with_one_vary
 
 __all__ = ["compression"]
 
@@ -49,7 +49,8 @@ def compression(*, minimum_size: int = 1024, level: int = 6) -> Middleware:
     def compress(res: Response, response: ASGIApp) -> ASGIApp:
         if _is_kept(res):
             return response
-        return GZipMiddleware(partial(_send_adjusted, response), minimum_size, level)
+        packed = GZipMiddleware(partial(_send_adjusted, response), minimum_size, level)
+        return partial(_send_with_one_vary, packed)
 
     async def compress_whole(res: Response) -> None:
         if _is_kept(res) or res.get("content-encoding") is not None:
@@ -88,6 +89,19 @@ async def _send_adjusted(response: ASGIApp, scope: Scope, receive: Receive, send
         await send(message)
 
     await response(scope, receive, adjust)
+
+
+async def _send_with_one_vary(
+    response: ASGIApp, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Send a response to whose ``Vary`` Starlette has added what was in it already."""
+
+    async def send_one_vary(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = with_one_vary(message["headers"])
+        await send(message)
+
+    await response(scope, receive, send_one_vary)
 
 
 def _is_kept(res: Response) -> bool:

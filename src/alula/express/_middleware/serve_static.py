@@ -11,10 +11,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Awaitable, Sequence
+from email.utils import parsedate_to_datetime
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import anyio.to_thread
+from starlette.datastructures import Headers
 from starlette.responses import Response as StarletteResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -29,6 +32,12 @@ from alula.express._response import Response
 __all__ = ["file_response", "serve_static"]
 
 _MAX_ATTEMPTS: Final = 3
+_PACKED: Final = {
+    "gzip": "application/gzip",
+    "bzip2": "application/x-bzip2",
+    "xz": "application/x-xz",
+}
+_UNKNOWN: Final = "application/octet-stream"
 
 # As systems have it. To find out that there is no such file takes time for each folder in a path,
 # and a client can name 30,000 of them.
@@ -140,8 +149,20 @@ def file_response(files: StaticFiles, path: str, seen: os.stat_result) -> ASGIAp
         error: FrameworkError = Unavailable("The file is being replaced")
         for _ in range(_MAX_ATTEMPTS):
             held_send = _HeldSend(path, status, send)
+            response = files.file_response(path, status, scope)
+            if _is_refused(Headers(scope=scope), response):
+                error = FrameworkError(
+                    "The file is not the one that the request is for",
+                    name="PreconditionFailed",
+                    code=412,
+                    class_name="precondition-failed",
+                )
+                break
+            encoding = guess_type(path)[1]
+            if encoding is not None:  # else x.json.gz would be JSON that nobody can read
+                response.headers["content-type"] = _PACKED.get(encoding, _UNKNOWN)
             try:
-                await files.file_response(path, status, scope)(scope, receive, held_send)
+                await response(scope, receive, held_send)
                 return
             except _InvalidRange:
                 scope = {**scope, "headers": [h for h in scope["headers"] if h[0] != b"range"]}
@@ -170,6 +191,20 @@ def file_response(files: StaticFiles, path: str, seen: os.stat_result) -> ASGIAp
         await response(scope, receive, send)
 
     return run
+
+
+def _is_refused(sent: Headers, response: StarletteResponse) -> bool:
+    """Tell whether a condition of a request does not hold for a file (RFC 9110, 13.1.1, 13.1.4)."""
+    etags = sent.get("if-match")
+    if etags is not None:
+        # By strong comparison: a weak ETag is that of a compressed form, and matches nothing.
+        names = {name.strip() for name in etags.split(",")}
+        return names.isdisjoint({"*", response.headers["etag"]})
+    try:
+        latest = parsedate_to_datetime(sent.get("if-unmodified-since", ""))
+        return parsedate_to_datetime(response.headers["last-modified"]) > latest
+    except (TypeError, ValueError):  # no date, or one without a time zone
+        return False
 
 
 class _HeldSend:
