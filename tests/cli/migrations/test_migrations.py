@@ -172,7 +172,8 @@ def test_tables_of_development_are_changed_to_the_migrations(folder, monkeypatch
     folder.generate()
     said = folder.alula("migrate")
     assert "changed: AddColumn messages.likes" in said
-    assert said.count("changed") == 1
+    # On SQLite, a check says which whole numbers the column can have.
+    assert said.count("changed") == (2 if folder.url.startswith("sqlite") else 1)
     assert folder.run("select text, likes from messages") == [{"text": "Hello", "likes": 7}]
 
 

@@ -11,6 +11,8 @@ from alembic.ddl.sqlite import SQLiteImpl
 from alembic.operations import Operations, ops
 from alembic.runtime.migration import MigrationContext
 
+from alula._cli.migrations.comparison import TypeOp, Words, add_unseen_changes
+
 __all__ = ["ALIGNS", "align", "missing_defaults"]
 
 ALIGNS: Final[dict[str, Any]] = {
@@ -44,7 +46,7 @@ class _Strict(SQLiteImpl):  # pyright: ignore[reportUnusedClass]  # Alembic find
 def align(
     connection: sqlalchemy.Connection,
     target: sqlalchemy.MetaData,
-    context: MigrationContext | None = None,
+    words: Words,
     *,
     only_look: bool = False,
 ) -> list[str]:
@@ -53,25 +55,24 @@ def align(
     Args:
         connection: To the database.
         target: The tables.
-        context: Alembic's context, None for a new one.
-        only_look: Change nothing.
+        words: The words of this database for their checks and defaults.
+        only_look: Change nothing, and compare everything in the database.
 
     Returns:
         The changes in words.
     """
 
     def is_compared(_object: Any, _name: Any, kind: str, reflected: bool, other: Any) -> bool:
-        return not (reflected and other is None and kind in {"table", "index"})
+        return only_look or not (reflected and other is None and kind in {"table", "index"})
 
-    if context is None:
-        context = MigrationContext.configure(
-            connection, opts={**ALIGNS, "include_object": is_compared}
-        )
+    context = MigrationContext.configure(connection, opts={**ALIGNS, "include_object": is_compared})
     with connection.begin():
         changes = produce_migrations(context, target).upgrade_ops
         operations = Operations(context)
         told: list[str] = []
-        for change in changes.ops if changes else []:
+        assert changes is not None  # noqa: S101  # Alembic has just made them
+        add_unseen_changes(changes, connection, target, words, keeps_types=not only_look)
+        for change in changes.ops:
             parts = change.ops if isinstance(change, ops.ModifyTableOps) else [change]
             told += [f"changed: {in_words(part)}" for part in parts]
             if only_look:
@@ -96,6 +97,8 @@ def missing_defaults(changes: ops.UpgradeOps) -> Iterator[str]:
 
 
 def in_words(part: Any) -> str:
+    if isinstance(part, TypeOp):
+        return part.words
     names = [
         getattr(part, "table_name", None),
         getattr(getattr(part, "column", None), "name", None)

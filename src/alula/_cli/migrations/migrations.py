@@ -22,6 +22,13 @@ from alembic.script import ScriptDirectory
 
 from alula._cli.application import Application
 from alula._cli.migrations.alignment import ALIGNS, align, missing_defaults
+from alula._cli.migrations.comparison import (
+    Words,
+    add_unseen_changes,
+    create_tables,
+    read_words,
+    separate_types,
+)
 from alula._cli.terminal import UsageError
 from alula._service import owning_handle
 from alula.adapters.sql import Database, SQLService
@@ -109,12 +116,17 @@ class Migrations:
             UsageError: The migrations so far cannot be run.
         """
         target = await self._tables()
+        words = await self._words(target)
         self.heads()
         self._folder.mkdir(exist_ok=True)
         lacking: list[str] = []
 
+        connections: list[sqlalchemy.Connection] = []
+
         def revise(_context: object, _revision: object, directives: list[Any]) -> None:
             changes = directives[0].upgrade_ops
+            add_unseen_changes(changes, connections[0], target, words)
+            directives[0].downgrade_ops = changes.reverse()
             if changes.is_empty():
                 directives.clear()
                 return
@@ -126,6 +138,7 @@ class Migrations:
                         each.if_not_exists = True
 
         def write(connection: sqlalchemy.Connection) -> Path | None:
+            connections.append(connection)
             with self._running(connection, target):
                 command.upgrade(self._config, "head")
             now = datetime.now(UTC)  # with hundredths: scripts may write two in one second
@@ -158,7 +171,7 @@ class Migrations:
             )
         tables = await self._tables()
         develops = to == "head" and environment_name() == "development"
-        target = await run_in_scratch(self._database, self._made) if develops else None
+        made = await run_in_scratch(self._database, self._made) if develops else None
 
         def work(connection: sqlalchemy.Connection) -> None:
             context = MigrationContext.configure(connection)
@@ -167,7 +180,7 @@ class Migrations:
             connection.rollback()
             found = sorted(table.name for table in tables.tables.values() if table.name in existing)
             with _alembic_errors():
-                if stamp or (found and not current and target is not None):
+                if stamp or (found and not current and made is not None):
                     with self._running(connection, tables):
                         command.stamp(self._config, to)
                     tell(f"noted that the database is at {to}")
@@ -179,8 +192,8 @@ class Migrations:
                     )
                 else:
                     self._go(connection, tables, current, to, tell)
-            if target is not None and not stamp:
-                for change in align(connection, target):
+            if made is not None and not stamp:
+                for change in align(connection, *made):
                     tell(change)
 
         await run_with_engine(self._database, work)
@@ -194,6 +207,7 @@ class Migrations:
         """Tell whether the database is at the last migration, and that is as the models."""
         heads = set(self.heads())
         target = await self._tables()
+        words = await self._words(target)
         current = await run_with_engine(
             self._database,
             lambda connection: set(MigrationContext.configure(connection).get_current_heads()),
@@ -202,13 +216,12 @@ class Migrations:
         def differs(connection: sqlalchemy.Connection) -> bool:
             with self._running(connection, target):
                 command.upgrade(self._config, "head")
-            context = MigrationContext.configure(connection, opts=ALIGNS)
-            return bool(align(connection, target, context, only_look=True))
+            return bool(align(connection, target, words, only_look=True))
 
         return current == heads, not await run_in_scratch(self._database, differs)
 
-    def _made(self, connection: sqlalchemy.Connection) -> sqlalchemy.MetaData:
-        """Return the tables that the migrations make on an empty database."""
+    def _made(self, connection: sqlalchemy.Connection) -> tuple[sqlalchemy.MetaData, Words]:
+        """Return the tables that migrations make on an empty database, and its words for them."""
         with self._running(connection, sqlalchemy.MetaData()):
             command.upgrade(self._config, "head")
         made = sqlalchemy.MetaData()
@@ -216,7 +229,14 @@ class Migrations:
         made.remove(made.tables["alembic_version"])
         for table in made.tables.values():
             table.dialect_options["sqlite"]["strict"] = True
-        return made
+        separate_types(made)
+        return made, read_words(connection, made.sorted_tables)
+
+    async def _words(self, target: sqlalchemy.MetaData) -> Words:
+        """Return the words that this kind of database has for the models."""
+        return await run_in_scratch(
+            self._database, lambda connection: create_tables(connection, target)
+        )
 
     def _go(
         self,

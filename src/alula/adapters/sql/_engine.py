@@ -15,12 +15,7 @@ from sqlalchemy.pool import NullPool, StaticPool
 
 from alula.adapters.sql._database import Database
 from alula.adapters.sql._names import quoted
-from alula.adapters.sql._tables._ddl import (
-    AllQuoted,
-    StrictTypes,
-    naming_convention,
-    strict_copy,
-)
+from alula.adapters.sql._tables._ddl import AllQuoted, StrictTypes, copies
 from alula.adapters.sql._tables._declarations import Declaration, is_declared, one_of_each
 
 __all__ = ["run_in_scratch", "run_with_engine", "tables_for_migrations"]
@@ -59,12 +54,7 @@ def tables_for_migrations(
     wanted = [each for each in declarations if is_declared(each.table)]
     wanted += [Declaration(table) for each in wanted for table in each.table.metadata.sorted_tables]
     own = one_of_each(wanted, database.dialect)
-    copies = sqlalchemy.MetaData(naming_convention=naming_convention(own))
-    for table in sorted(own, key=lambda table: table.fullname):
-        copy = table.to_metadata(copies)
-        if database.dialect == "sqlite":
-            strict_copy(copy)
-    return copies
+    return copies(sorted(own, key=lambda table: table.fullname), database.dialect)
 
 
 async def run_with_engine(

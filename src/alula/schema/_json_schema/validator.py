@@ -222,8 +222,8 @@ class JsonRecords:
         self._id = id
         self._keywords = (*keywords, keyword_date)
         if id in properties:
-            given: object = properties[id]  # pyright: ignore[reportUnknownVariableType]  # of JSON
-            check_id_default(id, given.get("default") if is_mapping(given) else None)
+            given: Any = properties[id]  # pyright: ignore[reportUnknownVariableType]  # of JSON
+            check_id_default(id, given.get("default") if isinstance(given, Mapping) else None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  # as above
         else:
             types: list[Schema] = [{keyword.name: True} for keyword in keywords]
             types = types or [{"type": "integer"}]

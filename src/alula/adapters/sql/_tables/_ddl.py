@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from typing import Any, Final, cast
+from collections.abc import Collection, Iterable, Sequence
+from itertools import count
+from typing import Any, Final
 
 import sqlalchemy
 from sqlalchemy import schema, types
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import CreateEnumType
 from sqlalchemy.dialects.sqlite.base import (
     SQLiteDialect,
@@ -24,7 +26,18 @@ from alula.adapters.sql._columns._sqlalchemy_types import (
 from alula.adapters.sql._names import Dialect
 from alula.adapters.sql._tables._declarations import Declaration, one_of_each, table_key
 
-__all__ = ["create_statements", "default_text"]
+__all__ = [
+    "AllQuoted",
+    "StrictTypes",
+    "checks_of",
+    "copies",
+    "create_enum",
+    "create_statements",
+    "default_text",
+    "enums_of",
+    "existing_enum",
+    "literal",
+]
 
 _MAX_FLOAT: Final = sys.float_info.max
 
@@ -32,8 +45,18 @@ _STORAGE: Final = {"integer": "INTEGER", "boolean": "INTEGER", "number": "REAL",
 """By name of a column type: what SQLite keeps; all others are TEXT."""
 
 _NOW_OF_OTHERS: Final = frozenset({"CURRENT_TIMESTAMP", "NOW()"})
-_NOW: Final = "(strftime('%Y-%m-%d %H:%M:%f000', 'now'))"
-"""The time in the form of timestamps on SQLite; CURRENT_TIMESTAMP lacks the fraction."""
+_NOW: Final[dict[Dialect, str]] = {
+    # In the form of timestamps on SQLite; CURRENT_TIMESTAMP lacks the fraction.
+    "sqlite": "(strftime('%Y-%m-%d %H:%M:%f000', 'now'))",
+    "postgresql": "date_trunc('milliseconds', now())",
+}
+"""The time as JSON has it. With more digits, no client could name the time of a record."""
+
+_NAMES: Final[dict[str, str]] = {
+    "uq": "%(table_name)s_%(column_0_N_name)s_key",
+    "fk": "%(table_name)s_%(column_0_N_name)s_fkey",
+}
+"""The names that PostgreSQL gives to constraints without one, also for SQLite, which gives none."""
 
 _BOOLEANS: Final = {"false": "0", "true": "1"}
 """Defaults that PostgreSQL reads from text; SQLite would keep the text itself."""
@@ -59,24 +82,91 @@ def create_statements(
         ValueError: Two declarations of a table contradict each other.
     """
     ordered = in_order(with_referenced(tables), dialect, others)
-    if dialect == "postgresql":
-        types_ = dict.fromkeys(text for table in ordered for text in enum_types(table))
-        return [*types_, *_of_tables(ordered, ENGINE_DIALECTS[dialect])]
-    metadata = sqlalchemy.MetaData(naming_convention=naming_convention(ordered))
-    return _of_tables(
-        [strict_copy(table.to_metadata(metadata)) for table in ordered], _StrictDialect()
-    )
+    metadata = copies(ordered, dialect)
+    made = [metadata.tables[table.key] for table in ordered]
+    if dialect == "sqlite":
+        return _of_tables(made, _StrictDialect())
+    types_ = dict.fromkeys(text for table in made for text in enum_types(table))
+    return [*types_, *_of_tables(made, ENGINE_DIALECTS[dialect])]
 
 
-def naming_convention(tables: Iterable[sqlalchemy.Table]) -> Any:
-    """Return the naming convention for copies of tables, None if theirs is SQLAlchemy's own.
+def copies(tables: Sequence[sqlalchemy.Table], dialect: Dialect) -> sqlalchemy.MetaData:
+    """Return copies of tables as they are created on a database.
 
-    Copies get the names of their constraints from the new `MetaData`. The table of a Pydantic model
-    has none to give.
+    All constraints have names, by which a migration can drop them. On PostgreSQL the types of enums
+    are not part of their tables, so that a migration can create them before and drop them after.
     """
+    # Copies get the names of their constraints from the new `MetaData`. The table of a Pydantic
+    # model has none to give.
     plain = sqlalchemy.MetaData().naming_convention
     conventions = (table.metadata.naming_convention for table in tables)
-    return next((each for each in conventions if each != plain), None)
+    given: Any = next((each for each in conventions if each != plain), plain)
+    metadata = sqlalchemy.MetaData(naming_convention={**_NAMES, **given})
+    for table in tables:
+        copy = table.to_metadata(metadata)
+        checked = drop_checks_of_types(copy, dialect)
+        if dialect == "sqlite":
+            strict_copy(copy)
+        else:
+            separate_enums(copy, checked)
+        for column in copy.columns:
+            default = changed_default(column, dialect)
+            if default is not None:
+                column.server_default = schema.DefaultClause(sqlalchemy.text(default))
+        name_checks(copy)
+    return metadata
+
+
+def drop_checks_of_types(copy: sqlalchemy.Table, dialect: Dialect) -> set[str]:
+    """Remove the checks that types of SQLAlchemy make by themselves.
+
+    Returns:
+        The names of their columns.
+    """
+    checked: set[str] = set()
+    for column in copy.columns:
+        # SQLAlchemy makes them of the type itself, not of a variant.
+        if not isinstance(column.type, types.Enum | types.Boolean):
+            continue
+        if column.type.create_constraint:
+            values = column.type.enums if isinstance(column.type, types.Enum) else [0, 1]
+            plain = types.String() if isinstance(column.type, types.Enum) else types.Integer()
+            text = literal(sqlalchemy.type_coerce(column, plain).in_(values), dialect)
+            for check in checks_of(copy):
+                if literal(check.sqltext, dialect) == text:
+                    copy.constraints.discard(check)
+            # The type is written into migrations, where it must not make another one.
+            column.type.create_constraint = False
+            checked.add(column.name)
+    return checked
+
+
+def name_checks(copy: sqlalchemy.Table) -> None:
+    """Give the checks without a name the one that PostgreSQL would give them."""
+    taken = {str(check.name) for check in checks_of(copy)}
+    for check in checks_of(copy):
+        if not isinstance(check.name, str):
+            columns = [str(column.name) for column in check.columns]
+            base = "_".join([str(copy.name), *(columns if len(columns) == 1 else ()), "check"])
+            names = (f"{base}{number or ''}" for number in count())
+            name = next(name for name in names if name not in taken)
+            taken.add(name)
+            check.name = sqlalchemy.schema.conv(name)
+
+
+def checks_of(table: sqlalchemy.Table) -> list[sqlalchemy.CheckConstraint]:
+    """Return the checks of a table, each time in the same order."""
+    checks = [each for each in table.constraints if isinstance(each, sqlalchemy.CheckConstraint)]
+    return sorted(checks, key=lambda check: (str(check.name), str(check.sqltext)))
+
+
+def literal(
+    condition: sqlalchemy.ColumnElement[Any] | sqlalchemy.TextClause, dialect: Dialect
+) -> str:
+    """Return a condition as SQL, with its values."""
+    options = {"literal_binds": True, "include_table": False}
+    used = _StrictDialect() if dialect == "sqlite" else ENGINE_DIALECTS[dialect]
+    return str(condition.compile(dialect=used, compile_kwargs=options))
 
 
 def with_referenced(tables: Iterable[sqlalchemy.Table]) -> list[sqlalchemy.Table]:
@@ -127,20 +217,55 @@ def _of_tables(tables: list[sqlalchemy.Table], dialect: sqlalchemy.Dialect) -> l
 
 
 def enum_types(table: sqlalchemy.Table) -> Iterable[str]:
-    for column in table.columns:
+    for type_ in enums_of(table):
+        of_schema: str | None = type_.schema  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # of SQLAlchemy
+        create = create_enum(str(type_.name), type_.enums, of_schema)  # pyright: ignore[reportUnknownArgumentType]  # as above
+        # CREATE TYPE has no IF NOT EXISTS.
+        yield f"do $alula$ begin {create}; exception when duplicate_object then null; end $alula$"
+
+
+def create_enum(name: str, labels: Sequence[str], schema_name: str | None) -> str:
+    """Return the statement that creates the type of an enum."""
+    type_ = postgresql.ENUM(*labels, name=name, schema=schema_name)
+    return str(CreateEnumType(type_).compile(dialect=ENGINE_DIALECTS["postgresql"])).strip()
+
+
+def enums_of(table: sqlalchemy.Table) -> list[postgresql.ENUM]:
+    """Return the enums that are types of PostgreSQL, of a copy of a table."""
+    # `Any`: Pyright calls the items of arrays unknown.
+    array: Any = types.ARRAY
+    given: list[Any] = [column.type for column in table.columns]
+    items = (each.item_type if isinstance(each, array) else each for each in given)
+    return [item for item in items if isinstance(item, postgresql.ENUM)]
+
+
+def separate_enums(copy: sqlalchemy.Table, checked: Collection[str]) -> None:
+    """Change the columns of a copy so that its enums are types which exist beside the table.
+
+    Args:
+        copy: The copy.
+        checked: The columns whose types had checks; those of enums without a type get them back.
+    """
+    for column in copy.columns:
         type_ = database_type(column.type, "postgresql")
         if isinstance(type_, types.ARRAY):
             # Pyright calls the items unknown after `isinstance`, and mypy a cast redundant.
-            type_ = type_.item_type  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # as above
-        if isinstance(type_, types.Enum) and type_.native_enum:
-            dialect = ENGINE_DIALECTS["postgresql"]
-            named = type_.dialect_impl(dialect)
-            create = CreateEnumType(cast("Any", named)).compile(dialect=dialect)
-            # CREATE TYPE has no IF NOT EXISTS.
-            yield (
-                f"do $alula$ begin {str(create).strip()};"
-                " exception when duplicate_object then null; end $alula$"
-            )
+            item: Any = type_.item_type  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # as above
+            if isinstance(item, types.Enum) and item.native_enum:
+                dimensions: Any = type_.dimensions  # pyright: ignore[reportUnknownMemberType]  # as above
+                column.type = postgresql.ARRAY(existing_enum(item), dimensions=dimensions)
+        elif isinstance(type_, types.Enum):
+            if type_.native_enum:
+                column.type = existing_enum(type_)
+            elif column.name in checked:
+                text = sqlalchemy.type_coerce(column, types.Text())
+                copy.append_constraint(sqlalchemy.CheckConstraint(text.in_(type_.enums)))
+
+
+def existing_enum(type_: types.Enum) -> postgresql.ENUM:
+    """Return an enum as a type of PostgreSQL that exists before the tables with it."""
+    of_schema: Any = type_.schema  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # of SQLAlchemy
+    return postgresql.ENUM(*type_.enums, name=type_.name, schema=of_schema, create_type=False)
 
 
 # -- SQLite ----------------------------------------------------------------------------------------
@@ -199,24 +324,23 @@ def strict_copy(table: sqlalchemy.Table) -> sqlalchemy.Table:
         check = check_of(column, type_)
         if check is not None:
             # SQLite names the constraint in its errors, and so they name the field.
-            table.append_constraint(sqlalchemy.CheckConstraint(check, name=column.name))
+            name = schema.conv(str(column.name))  # not to be changed by a naming convention
+            table.append_constraint(sqlalchemy.CheckConstraint(check, name=name))
         if isinstance(column.server_default, sqlalchemy.Identity):
             # AUTOINCREMENT does it here. Alembic would take it for a default that has changed.
             column.server_default = column.identity = None
-        default = changed_default(column)
-        if default is not None:
-            column.server_default = schema.DefaultClause(sqlalchemy.text(default))
     return table
 
 
-def changed_default(column: sqlalchemy.Column[Any]) -> str | None:
-    """Return the default of a column on SQLite where its own text would be another there."""
-    type_ = database_type(column.type, "sqlite")
+def changed_default(column: sqlalchemy.Column[Any], dialect: Dialect) -> str | None:
+    """Return the default of a column where its own text would be another on a database."""
+    type_ = database_type(column.type, dialect)
     default = column.server_default
     text = str(default.arg) if isinstance(default, schema.DefaultClause) else ""
     if isinstance(type_, types.DateTime) and text.upper() in _NOW_OF_OTHERS:
-        return _NOW
-    return _BOOLEANS.get(text.lower()) if isinstance(type_, types.Boolean) else None
+        return _NOW[dialect]
+    is_kept = dialect == "postgresql" or not isinstance(type_, types.Boolean)
+    return None if is_kept else _BOOLEANS.get(text.lower())
 
 
 def default_text(column: sqlalchemy.Column[Any]) -> str:
@@ -224,7 +348,7 @@ def default_text(column: sqlalchemy.Column[Any]) -> str:
     default = column.server_default
     if not isinstance(default, schema.DefaultClause):
         return "null"
-    text = changed_default(column) or default.arg
+    text = changed_default(column, "sqlite") or default.arg
     if isinstance(text, str) and text is default.arg:
         return "'" + text.replace("'", "''") + "'"
     return f"({text})"
