@@ -73,6 +73,16 @@ def json_encoder_of(type_: type) -> Callable[[Any], object] | None:
     return next((JSON_ENCODERS[base] for base in type_.__mro__ if base in JSON_ENCODERS), None)
 
 
+def now_as_in_json() -> datetime:
+    """Return the current time in UTC with milliseconds, which is what JSON has of a time.
+
+    A client can then find a record by the time that it received. With microseconds in the store, a
+    page of records after that time would begin with the last record of the page before.
+    """
+    now = datetime.now(UTC)
+    return now.replace(microsecond=now.microsecond // 1_000 * 1_000)
+
+
 def javascript_date(moment: datetime) -> str:
     """Return a datetime as ``JSON.stringify`` writes a date: UTC, milliseconds, ``Z``.
 

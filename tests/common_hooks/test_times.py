@@ -109,6 +109,8 @@ class TestTimestamps:
 
     def test_now_in_utc(self):
         assert utc_now().tzinfo is UTC
+        # As JSON has it: a client can then find the record by the time that it received.
+        assert utc_now().microsecond % 1_000 == 0
 
 
 class TestSoftDelete:

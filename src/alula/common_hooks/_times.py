@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from alula._context import HookContext, Params
@@ -20,6 +20,7 @@ from alula.common_hooks._call import (
     write_kept,
 )
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
+from alula.outgoing import now_as_in_json
 from alula.types import METHODS_WITHOUT_DATA, UNSET
 
 __all__ = ["soft_delete", "timestamps", "unix_milliseconds", "utc_now"]
@@ -38,8 +39,11 @@ def unix_milliseconds() -> int:
 
 
 def utc_now() -> datetime:
-    """Return the current time as a datetime in UTC, for stores that have a type for it."""
-    return datetime.now(UTC)
+    """Return the current time as a datetime in UTC, for stores that have a type for it.
+
+    It has milliseconds, as JSON has, so that clients can find records by the times they receive.
+    """
+    return now_as_in_json()
 
 
 @hook_factory("timestamps()")

@@ -16,7 +16,6 @@ import secrets
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping
 from contextlib import suppress
 from copy import copy
-from datetime import UTC, datetime
 from hashlib import sha256
 from time import monotonic
 from typing import Any, Final, NamedTuple
@@ -29,7 +28,7 @@ from alula.errors import BadRequest, NotFound, Unavailable, UnsupportedMediaType
 from alula.files._content_types import UNKNOWN_TYPE, is_content_type
 from alula.files._form import Upload, check_file_name
 from alula.files._store import FileStore
-from alula.outgoing import RedactedRecord, javascript_date
+from alula.outgoing import RedactedRecord, javascript_date, now_as_in_json
 from alula.query import Grammar
 from alula.types import Id, Record, is_list, is_mapping
 
@@ -375,7 +374,7 @@ class UploadService:
             "sha256": file.sha256,
             _KEY: file.key,
         }
-        now = datetime.now(UTC)  # schemas know times as JSON has them
+        now = now_as_in_json()  # schemas know times as JSON has them
         checked = self._check_record({**values, **facts, "createdAt": javascript_date(now)})
         return {**checked, **facts, "createdAt": now}
 

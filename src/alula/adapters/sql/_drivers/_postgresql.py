@@ -96,6 +96,9 @@ class _Server:
         self._size = size
         self._prepare = prepare
         self._settings = dict(settings or {})
+        # `now()` in a column without a time zone is UTC then, as all of Alula reads it.
+        if "timezone" not in map(str.lower, self._settings):
+            self._settings["TimeZone"] = "UTC"
         self._learn = learn
         self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -163,7 +166,7 @@ class _Server:
                 timeout=SECONDS_TO_CONNECT,
                 statement_cache_size=_CACHED_STATEMENTS if prepare else 0,
                 max_cacheable_statement_size=_CACHED_LENGTH,
-                server_settings=self._settings or None,
+                server_settings=self._settings,
             )
         except TimeoutError as error:
             raise NoFreeConnection(
@@ -280,6 +283,8 @@ class PostgreSQL:
 
 
 class _Transaction(Transaction):
+    _dialect = "postgresql"
+
     def __init__(
         self,
         server: _Server,

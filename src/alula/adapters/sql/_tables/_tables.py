@@ -9,7 +9,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
@@ -36,6 +35,7 @@ from alula.adapters.sql._tables._foreign_keys import (
     names_to_compare,
 )
 from alula.adapters.sql._tables._pydantic_models import is_pydantic_model, pydantic_table
+from alula.outgoing import now_as_in_json
 
 __all__ = [
     "Column",
@@ -44,6 +44,7 @@ __all__ = [
     "TableSource",
     "column_name_of",
     "keys_between",
+    "made_in_python",
     "new_uuid",
     "table_of",
 ]
@@ -373,7 +374,7 @@ def made_in_python(
     if isinstance(default, schema.CallableColumnDefault):
         return lambda: argument(None)  # SQLAlchemy has wrapped functions without arguments
     if isinstance(argument, _CLOCK):
-        return lambda: datetime.now(UTC)
+        return now_as_in_json
     raise TypeError(
         f"the column {column} has the SQL expression {argument} as its default; give it as"
         " server_default, or a function of Python"
