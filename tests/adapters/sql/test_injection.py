@@ -24,7 +24,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from alula import App
 from alula.adapters.sql import Database, SQLService, belongs_to
-from alula.adapters.sql._tables import _catalogue, _constraints
+from alula.adapters.sql._tables import _catalogue, _constraints, _drift
 from alula.express import error_handler, express, not_found, rest
 from alula.express import json as json_body
 
@@ -168,7 +168,7 @@ CONSTANTS = {
 }  # fmt: skip
 OF_THE_CATALOGUE = {
     value
-    for module in (_catalogue, _constraints)
+    for module in (_catalogue, _constraints, _drift)
     for value in vars(module).values()
     if isinstance(value, str)
 }
