@@ -21,6 +21,7 @@ from alula.adapters.sql._drivers._sqlite import SQLite
 from alula.adapters.sql._errors import translated
 from alula.adapters.sql._names import Dialect
 from alula.adapters.sql._statement import Row, Statement
+from alula.adapters.sql._statements._own_sql import OwnSQL, own_statement
 from alula.adapters.sql._statements._search import search_indexes
 from alula.adapters.sql._tables._ddl import create_statements
 from alula.adapters.sql._tables._declarations import Declaration, is_declared, one_of_each
@@ -352,30 +353,37 @@ class Database:
                 block.refuse_caught_error()
         held.release()
 
-    async def fetch(self, sql: str, *parameters: object) -> list[dict[str, Any]]:
+    async def fetch(self, sql: OwnSQL, *parameters: object) -> list[dict[str, Any]]:
         """Run a statement of the application and return a dict for each row.
 
         Args:
-            sql: The statement.
-            parameters: What it refers to by ``$1`` on PostgreSQL, ``?`` on SQLite.
+            sql: SQL, or a statement of SQLAlchemy, whose values become those of records.
+            parameters: What the SQL refers to by ``$1``, ``$2``; on SQLite, ``?`` may be used as
+                well. For a statement of SQLAlchemy: a mapping with values for its ``bindparam``.
 
         Raises:
+            TypeError: It is neither, or has other parameters.
+            ValueError: The SQL names its parameters, or mixes ``?`` and ``$1``.
             Exception: An error of the driver.
         """
-        answer = await self._driver.query(Statement(sql, parameters), writes=False)
-        return answer.records()
+        statement, records = own_statement(sql, parameters, self.dialect)
+        answer = await self._driver.query(statement, writes=False)
+        return records(answer.columns, answer.rows)
 
-    async def execute(self, sql: str, *parameters: object) -> int:
+    async def execute(self, sql: OwnSQL, *parameters: object) -> int:
         """Run a statement of the application and return how many rows it changed.
 
         Args:
-            sql: The statement.
-            parameters: What it refers to by ``$1`` on PostgreSQL, ``?`` on SQLite.
+            sql: As for `fetch`.
+            parameters: As for `fetch`.
 
         Raises:
+            TypeError: As for `fetch`.
+            ValueError: As for `fetch`.
             Exception: An error of the driver.
         """
-        return (await self._driver.query(Statement(sql, parameters), writes=True)).changed
+        statement, _ = own_statement(sql, parameters, self.dialect)
+        return (await self._driver.query(statement, writes=True)).changed
 
     async def create(self, *services: TableService) -> None:
         """Create the tables and the indexes of ``$search`` that are missing.

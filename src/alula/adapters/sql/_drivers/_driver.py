@@ -8,9 +8,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, Final, Protocol, Self, TypeAlias
 
+from alula.adapters.sql._names import Dialect
 from alula.adapters.sql._statement import Row, Statement
+from alula.adapters.sql._statements._own_sql import OwnSQL, own_statement
 
 __all__ = [
     "Answer",
@@ -61,10 +63,6 @@ class Answer:
     columns: Sequence[str]
     rows: Sequence[Row]
     changed: int
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a dict for each row."""
-        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
 class Driver(Protocol):
@@ -141,6 +139,8 @@ class Transaction(ABC):
         is_open: Whether it has begun and not ended.
     """
 
+    _dialect: ClassVar[Dialect]
+
     def __init__(self, seconds: float) -> None:
         self.is_open = False
         self._seconds = seconds
@@ -174,13 +174,16 @@ class Transaction(ABC):
         del writes, primary
         return await self._run(statement, self._limit(seconds))
 
-    async def fetch(self, sql: str, *parameters: object) -> list[dict[str, Any]]:
-        """Run a statement of the application and return a dict for each row."""
-        return (await self._query(Statement(sql, parameters), self._limit(None))).records()
+    async def fetch(self, sql: OwnSQL, *parameters: object) -> list[dict[str, Any]]:
+        """Run a statement of the application and return a dict for each row; see `Database`."""
+        statement, records = own_statement(sql, parameters, self._dialect)
+        answer = await self._query(statement, self._limit(None))
+        return records(answer.columns, answer.rows)
 
-    async def execute(self, sql: str, *parameters: object) -> int:
+    async def execute(self, sql: OwnSQL, *parameters: object) -> int:
         """Run a statement of the application and return how many rows it changed."""
-        return (await self._query(Statement(sql, parameters), self._limit(None))).changed
+        statement, _ = own_statement(sql, parameters, self._dialect)
+        return (await self._query(statement, self._limit(None))).changed
 
     async def __aenter__(self) -> Self:
         if self._deadline:

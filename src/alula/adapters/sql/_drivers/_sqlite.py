@@ -295,6 +295,8 @@ def _change_to_wal(connection: sqlite3.Connection) -> None:
 class _Transaction(Transaction):
     """A transaction on SQLite. Unless it is read-only, all other writers wait for its end."""
 
+    _dialect = "sqlite"
+
     def __init__(self, database: SQLite, read_only: bool, seconds: float) -> None:
         super().__init__(seconds)
         self._database = database

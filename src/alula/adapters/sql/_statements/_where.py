@@ -8,11 +8,12 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import ColumnElement, TextClause
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect as SQLAlchemyDialect
+from sqlalchemy.sql import ClauseElement
 
 from alula.adapters.sql._columns._sqlalchemy_types import driver_value
 from alula.adapters.sql._names import Dialect
 
-__all__ = ["Condition", "compiled"]
+__all__ = ["Condition", "compiled", "pieces_of"]
 
 # NUL cannot occur in the text of a statement: neither in a name nor in a literal.
 _PLACE: Final = "\0%(name)s\0"
@@ -41,13 +42,22 @@ def compiled(condition: ColumnElement[bool] | TextClause, dialect: Dialect) -> C
     Raises:
         sqlalchemy.exc.CompileError: The dialect cannot express it.
     """
-    compiler: Any = condition.compile(
-        dialect=_dialect(dialect), compile_kwargs={"render_postcompile": True}
-    )
-    pieces = str(compiler.string).split("\0")
+    compiler, pieces = pieces_of(condition, dialect)
     values = compiler.construct_params()
     parameters = (driver_value(values[name], dialect) for name in pieces[1::2])
     return Condition(tuple(pieces[0::2]), tuple(parameters))
+
+
+def pieces_of(element: ClauseElement, dialect: Dialect) -> tuple[Any, list[str]]:
+    """Return a compiled element of SQLAlchemy, and its text: parameters' names at odd places.
+
+    Raises:
+        sqlalchemy.exc.CompileError: The dialect cannot express it.
+    """
+    compiler: Any = element.compile(
+        dialect=_dialect(dialect), compile_kwargs={"render_postcompile": True}
+    )
+    return compiler, str(compiler.string).split("\0")
 
 
 @cache
