@@ -109,6 +109,29 @@ async def test_gets_by_ids_that_the_driver_reads_in_another_form_go_alone(databa
     assert len(seen) == 2
 
 
+@pytest.mark.parametrize(
+    ("collation", "found"),
+    [
+        ("binary", ["ann", None, None]),
+        ("nocase", ["ann", "ann", None]),
+        ("rtrim", ["ann", None, "ann"]),
+    ],
+)
+async def test_text_ids_that_are_not_there_share_a_statement_on_sqlite(watched, collation, found):
+    database = Database("sqlite://")
+    await database.execute(f"create table keys (id text collate {collation} primary key)")
+    service = SQLService(Table("keys", MetaData(), Column("id", Text, primary_key=True)), database)
+    await service.create({"id": "ann"})
+    seen = watched(database)
+    results = await gathered(*(service.get(f"missing {n}") for n in range(50)))
+    assert all(isinstance(result, NotFound) for result in results)
+    assert len(seen) == 1
+    results = await gathered(*map(service.get, ["ann", "ANN", "ann ", "bob"]))
+    ids = [None if isinstance(result, NotFound) else result["id"] for result in results]
+    assert ids == [*found, None]
+    await database.close()
+
+
 async def test_true_is_not_one(service, database, watched):
     seen = watched(database)
     first, second = {"query": {"room": {"$in": [0]}}}, {"query": {"room": {"$in": [1]}}}

@@ -182,8 +182,10 @@ async def _get_batch(operation: Operation, query: Query, keys: list[Any]) -> lis
     stored_keys = map(itemgetter(statements.id_position(query.select)), rows)
     records = dict(zip(stored_keys, statements.reader(query.select)(rows), strict=True))
     if statements.table.dialect == "sqlite" and statements.table.id.type.name == "text":
-        # To SQLite, an id in another case may be the same (`collate nocase`).
-        missing = [key for key in wanted if key not in records]
+        # To SQLite, an id in another case may be the same (`collate nocase`), or one with blanks
+        # behind it (`collate rtrim`). Then the statement has found a record with such an id.
+        alike = {str(key).casefold().rstrip() for key in records}
+        missing = [key for key in wanted if key not in records and key.casefold().rstrip() in alike]
         alone = await asyncio.gather(*(operation.get(key, query) for key in missing))
         records |= {key: record for key, record in zip(missing, alone, strict=True) if record}
     return one_for_each(keys, records, copied)
