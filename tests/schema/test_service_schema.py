@@ -572,7 +572,7 @@ NUMBER = "c351e8b9-71b3-42e4-b115-4923418642a2"
 TYPES = {
     "enum": (Kind, "a", "a"),
     "uuid": (UUID, NUMBER, NUMBER),
-    "decimal": (Decimal, "1.50", "1.50"),
+    "decimal": (Decimal, "1.50", Decimal("1.50")),
     "date": (date, "2026-01-31", "2026-01-31"),
     "time": (time, "10:30", "10:30:00"),
     "duration": (timedelta, "PT5S", "PT5S"),

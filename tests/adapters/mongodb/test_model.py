@@ -40,8 +40,8 @@ class Flaky:
 
 async def test_a_collection_is_there_at_once(offline):
     source = ModelSource(offline)
-    assert source.collection is offline
-    assert await source.resolve() is offline
+    assert source.collection == offline
+    assert await source.resolve() == offline
 
 
 @pytest.mark.parametrize("kind", ["awaitable", "function", "async function"])
@@ -55,9 +55,9 @@ async def test_a_model_has_several_forms(kind, offline):
     for left in forms.values():
         getattr(left, "close", lambda: None)()
     assert source.collection is None
-    assert await source.resolve() is offline
-    assert source.collection is offline
-    assert await source.resolve() is offline
+    assert await source.resolve() == offline
+    assert source.collection == offline
+    assert await source.resolve() == offline
 
 
 async def test_callers_share_one_attempt(offline):
@@ -72,7 +72,7 @@ async def test_a_failure_reaches_all_who_wait_and_the_next_call_tries_again(offl
     source = ModelSource(model)
     answers = await asyncio.gather(*(source.resolve() for _ in range(2)), return_exceptions=True)
     assert [str(answer) for answer in answers] == ["failure 1"] * 2
-    assert await source.resolve() is offline
+    assert await source.resolve() == offline
     assert model.calls == 2
 
 
@@ -89,7 +89,7 @@ async def test_a_caller_that_gives_up_does_not_end_the_attempt(offline):
     await asyncio.sleep(0)
     first.cancel()
     go.set()
-    assert await second is offline
+    assert await second == offline
     assert first.cancelled()
 
 
@@ -116,7 +116,7 @@ async def test_a_failure_that_nobody_waited_for_is_forgotten(offline):
     for _ in range(5):
         await asyncio.sleep(0)
     assert model.calls == 1
-    assert await source.resolve() is offline
+    assert await source.resolve() == offline
 
 
 async def test_an_attempt_that_was_cancelled_is_made_again(offline):
@@ -131,7 +131,7 @@ async def test_an_attempt_that_was_cancelled_is_made_again(offline):
     source = ModelSource(model)
     with pytest.raises(asyncio.CancelledError):
         await source.resolve()
-    assert await source.resolve() is offline
+    assert await source.resolve() == offline
 
 
 async def test_an_awaitable_that_failed_fails_again():
@@ -158,7 +158,7 @@ async def test_a_failure_is_reported_at_the_start_and_tried_again(offline, caplo
         await app.setup()
     assert "the model of the service 'notes' failed; its next call tries again" in caplog.text
     assert "failure 1" in caplog.text
-    assert await service.get_model() is offline
+    assert await service.get_model() == offline
 
 
 async def test_a_database_that_is_not_there_is_one_line_at_the_start(caplog):
@@ -191,10 +191,10 @@ async def test_a_call_may_have_a_model_of_its_own(offline):
     own = offline.database["own"]
     service = MongoDBService(offline)
     for model in (own, lambda: own, lambda: given(own)):
-        assert await service.get_model(Params(adapter={"model": model})) is own
-    assert await service.get_model(Params(adapter={"multi": True})) is offline
-    assert await service.get_model(Params()) is offline
-    assert await service.get_model() is offline
+        assert await service.get_model(Params(adapter={"model": model})) == own
+    assert await service.get_model(Params(adapter={"multi": True})) == offline
+    assert await service.get_model(Params()) == offline
+    assert await service.get_model() == offline
 
 
 async def test_waiting_for_a_model_is_bounded_and_the_model_is_not(offline):
@@ -211,7 +211,7 @@ async def test_waiting_for_a_model_is_bounded_and_the_model_is_not(offline):
     with pytest.raises(Timeout):
         await service.get_model(Params(adapter={"max_time_ms": 10}))
     go.set()
-    assert await service.get_model() is offline
+    assert await service.get_model() == offline
 
 
 async def test_waiting_for_the_model_of_a_call_is_bounded(offline):

@@ -74,7 +74,7 @@ class Task(BaseModel):
 
 def test_data_can_be_stored_and_has_no_computed_fields():
     found = get_validator(Task).validate({"number": str(UUID(int=5)), "price": "1.50"})
-    assert found == {"number": str(UUID(int=5)), "price": "1.50", "places": []}
+    assert found == {"number": str(UUID(int=5)), "price": Decimal("1.50"), "places": []}
 
 
 def nested(levels):

@@ -44,7 +44,7 @@ VALUES = [
     (Level.LOW, 1),
     (Colour.RED, "red"),
     (UUID(NUMBER), NUMBER),
-    (Decimal("1.50"), "1.50"),
+    (Decimal("1.50"), Decimal("1.50")),
     (date(2026, 1, 31), "2026-01-31"),
     (time(10, 30), "10:30:00"),
     (timedelta(minutes=90), "PT1H30M"),

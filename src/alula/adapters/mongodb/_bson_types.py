@@ -6,6 +6,7 @@ them; the resolvers do it where there is no such schema. Importing this register
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from datetime import datetime
@@ -37,6 +38,7 @@ __all__ = [
     "JSON_ENCODERS",
     "ObjectIdSchema",
     "keyword_object_id",
+    "number_in",
     "resolve_object_id",
     "resolve_query_object_id",
     "to_object_id",
@@ -46,6 +48,10 @@ BSON_IMMUTABLE: Final = IMMUTABLE | {ObjectId, Decimal128, Int64}
 """Types of values in documents that need no copy."""
 
 _DIGITS: Final = 24
+_NUMBER: Final = re.compile("0|-?[1-9][0-9]*")
+_MOST_DIGITS: Final = 18
+"""How many digits no number beyond 64 bits has."""
+
 _MESSAGE: Final = "must be an object id"
 _NOT_IDS: Final = frozenset({"$exists", "$options", "$regex", "$search", "$size", "$text", "$type"})
 """Operators whose values are never ids, even if they look like one."""
@@ -62,6 +68,16 @@ def to_object_id(value: object) -> Any:
         except InvalidId:
             return value
     return value
+
+
+def number_in(id: object) -> int | None:
+    """Return the whole number that an id of a path can mean, None if it is none.
+
+    A path has text only. So the record with the id 5 is looked for where none has the id "5".
+    """
+    if type(id) is str and len(id) <= _MOST_DIGITS and _NUMBER.fullmatch(id):
+        return int(id)
+    return None
 
 
 def resolve_object_id(value: object, record: object = None, context: object = None) -> Any:

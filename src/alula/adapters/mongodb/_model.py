@@ -7,16 +7,28 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import Context
+from decimal import Decimal, DecimalException
 from typing import Any, Final, TypeAlias, cast
 
+from bson.codec_options import CodecOptions, TypeCodec, TypeRegistry
+from bson.decimal128 import Decimal128
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import ConnectionFailure
 from pymongo.synchronous.collection import Collection as SyncCollection
 
 from alula._public_error import log_text
 from alula.adapters.mongodb._errors import unavailable
+from alula.errors import BadRequest
 
-__all__ = ["CONCERNS", "Collection", "Model", "ModelSource", "resolved", "with_concerns"]
+__all__ = [
+    "CONCERNS",
+    "Collection",
+    "Model",
+    "ModelSource",
+    "resolved",
+    "with_concerns",
+    "with_decimals",
+]
 
 _log = logging.getLogger("alula.mongodb")
 
@@ -47,7 +59,9 @@ class ModelSource:
     def __init__(self, model: Model) -> None:
         self._model: object = model
         self._attempt: asyncio.Task[Collection] | None = None
-        self.collection: Collection | None = model if isinstance(model, AsyncCollection) else None
+        self.collection: Collection | None = (
+            with_decimals(cast("Collection", model)) if isinstance(model, AsyncCollection) else None
+        )
 
     async def resolve(self) -> Collection:
         """Return the collection.
@@ -117,7 +131,53 @@ async def resolved(model: object) -> Collection:
             ' AsyncMongoClient, such as client["chat"]["messages"], an awaitable of one, or a'
             " function that returns either"
         )
-    return cast("Collection", model)  # `isinstance` does not tell that documents are dicts
+    return with_decimals(cast("Collection", model))
+
+
+class _DecimalCodec(TypeCodec):
+    """Stores decimals as numbers of the database, which compares them as such."""
+
+    @property
+    def python_type(self) -> type[Decimal]:
+        """The type of records."""
+        return Decimal
+
+    @property
+    def bson_type(self) -> type[Decimal128]:
+        """The type of the database."""
+        return Decimal128
+
+    def transform_python(self, value: Decimal) -> Decimal128:
+        """Return a decimal as the database stores it.
+
+        Raises:
+            BadRequest: It has more digits than the database can keep.
+        """
+        try:
+            return Decimal128(value)
+        except DecimalException as error:
+            raise BadRequest(
+                "Invalid number: MongoDB keeps at most 34 digits of a decimal"
+            ) from error
+
+    def transform_bson(self, value: Decimal128) -> Decimal:
+        """Return a decimal of the database as one of Python."""
+        return value.to_decimal()
+
+
+_PLAIN: Final = TypeRegistry()
+_WITH_DECIMALS: Final = TypeRegistry([_DecimalCodec()])
+
+
+def with_decimals(model: Collection) -> Collection:
+    """Return a collection whose documents may have decimals of Python.
+
+    One that has types of its own already stays as it is.
+    """
+    options: CodecOptions[Any] = model.codec_options
+    if options.type_registry != _PLAIN:
+        return model
+    return model.with_options(options.with_options(type_registry=_WITH_DECIMALS))
 
 
 def with_concerns(model: Collection, options: Mapping[str, Any]) -> Collection:

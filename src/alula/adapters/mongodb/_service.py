@@ -24,7 +24,7 @@ from alula.adapters._records import selector
 from alula.adapters._totals import PageAndTotal, Totals
 from alula.adapters.base import AdapterService, Options
 from alula.adapters.mongodb._batches import Batches
-from alula.adapters.mongodb._bson_types import keyword_object_id
+from alula.adapters.mongodb._bson_types import keyword_object_id, number_in
 from alula.adapters.mongodb._errors import translated
 from alula.adapters.mongodb._model import Collection, Model, ModelSource, resolved, with_concerns
 from alula.adapters.mongodb._multi import create_many, patch_many, remove_many
@@ -316,16 +316,22 @@ class MongoDBService(AdapterService[MongoDBOptions]):
                 # Without a limit around it: a batch has its own (bench mongodb get: -6 %).
                 model = await self._model_for(params, options)
                 key, criteria = translator.key(id), translator.filter(query)
-                return await self._batches.get(model, key, criteria, options, find_options)
-            with limited(options.seconds):
-                model = await self._model_for(params, options)
-                if params.pipeline is None:
-                    by_id = translator.filter_with(id, query, params)
-                    return await model.find_one(by_id, **find_options)
-                stages = translator.stages_with(id, query, params)
-                stages = with_caller_stages(stages, params.pipeline)
-                cursor = await model.aggregate(stages, **driver_options("aggregate", params))
-                return next(iter(await cursor.to_list(1)), None)
+                record = await self._batches.get(model, key, criteria, options, find_options)
+            else:
+                with limited(options.seconds):
+                    model = await self._model_for(params, options)
+                    if params.pipeline is None:
+                        by_id = translator.filter_with(id, query, params)
+                        record = await model.find_one(by_id, **find_options)
+                    else:
+                        stages = translator.stages_with(id, query, params)
+                        stages = with_caller_stages(stages, params.pipeline)
+                        more = driver_options("aggregate", params)
+                        cursor = await model.aggregate(stages, **more)
+                        record = next(iter(await cursor.to_list(1)), None)
+        if record is None and (number := number_in(id)) is not None:
+            return await self._get(number, query, params, options)
+        return record
 
     async def _create(
         self, records: list[Record], query: Query, params: Params, options: MongoDBOptions
@@ -356,18 +362,29 @@ class MongoDBService(AdapterService[MongoDBOptions]):
             model = await self._model_for(params, options)
             if has_operators:
                 changes = update_of(data, options.id)
-                return await self._change(model, id, changes, query, params, options, "updated")
-            data.pop("_id", None)
-            if options.id != "_id":
-                data = {options.id: id, **data}
-            by_id = translator.filter_with(id, query, params)
-            more = translator.options_by_id("replace", params, query)
-            replace = partial(model.find_one_and_replace, by_id, data)
-            return await changed_or_created(
-                model, replace, {options.id: translator.key(id)}, more, "updated"
-            )
+                record = await self._change(model, id, changes, query, params, options, "updated")
+            else:
+                data.pop("_id", None)
+                new = data if options.id == "_id" else {options.id: id, **data}
+                by_id = translator.filter_with(id, query, params)
+                more = translator.options_by_id("replace", params, query)
+                replace = partial(model.find_one_and_replace, by_id, new)
+                record = await changed_or_created(
+                    model, replace, {options.id: translator.key(id)}, more, "updated"
+                )
+        if record is None and (number := number_in(id)) is not None:
+            return await self._update(number, data, query, params, options)
+        return record
 
     async def _patch(
+        self, id: Id | None, data: Record, query: Query, params: Params, options: MongoDBOptions
+    ) -> list[Record]:
+        records = await self._patched(id, data, query, params, options)
+        if not records and (number := number_in(id)) is not None:
+            return await self._patched(number, data, query, params, options)
+        return records
+
+    async def _patched(
         self, id: Id | None, data: Record, query: Query, params: Params, options: MongoDBOptions
     ) -> list[Record]:
         if params.provider is not None:
@@ -412,7 +429,10 @@ class MongoDBService(AdapterService[MongoDBOptions]):
             by_id = translator.filter_with(id, query, params)
             more = translator.options_by_id("delete", params, query)
             record: Record | None = await model.find_one_and_delete(by_id, **more)
-            return [] if record is None else [record]
+        if record is None:
+            number = number_in(id)
+            return [] if number is None else await self._remove(number, query, params, options)
+        return [record]
 
     # -- single commands -----------------------------------------------------------------------
 

@@ -78,7 +78,7 @@ MOST_OF_ONE_HASH: Final = 100
 """How many different texts in one of them may mean numbers or UUIDs of the same hash."""
 
 _ATOMS: Final = SCALAR_TYPES | {datetime, bytes}
-_KEPT: Final = (str, int, float, datetime, bytes)
+_KEPT: Final = (str, int, float, datetime, bytes, Decimal)
 _CONTAINERS: Final = frozenset({dict, list})
 _TEXT: Final = frozenset({str})
 # `Any`, so that a type checker does not take what they hold for unknown.
@@ -351,7 +351,8 @@ def storable(value: Any) -> Any:
     """Return a value, at any depth, in the types that can be stored.
 
     Members of enumerations become their values, secrets their contents, sets lists in a fixed
-    order. UUIDs, addresses, decimals, times, and dates without a time become text.
+    order. UUIDs, addresses, times, and dates without a time become text. Decimals stay numbers, so
+    that a store compares them as such; they are text in JSON.
     """
     if type(value) in _ATOMS:
         return value

@@ -104,6 +104,8 @@ class NumberType(ColumnType):
         self.exact = "float4" if is_single else "float8"
         # RETURNING has the integer as which SQLite keeps a whole number in its pages.
         self.from_driver = read_float if dialect == "sqlite" else None
+        if is_single:
+            self.from_driver = read_single
 
     def _rounded(self, number: float | Decimal) -> float:
         try:
@@ -139,6 +141,20 @@ class NumberType(ColumnType):
 
 def read_float(value: object) -> object:
     return float(value) if isinstance(value, int) else value
+
+
+def read_single(value: object) -> object:
+    """Return the shortest number that a column of single precision rounds to the same value.
+
+    The driver has 3.0999999046325684 for 3.1, as its double precision shows the rounding.
+    """
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return value
+    for digits in range(6, 9):  # 9 digits always suffice
+        shortest = float(f"{value:.{digits}g}")
+        if struct.pack("f", shortest) == struct.pack("f", value):
+            return shortest
+    return float(f"{value:.9g}")
 
 
 class DecimalType(ColumnType):

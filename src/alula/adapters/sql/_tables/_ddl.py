@@ -275,6 +275,7 @@ class StrictTypes(SQLiteTypeCompiler):
     """Writes the types that strict tables have."""
 
     def process(self, type_: types.TypeEngine[Any], **_options: object) -> str:
+        """Return the type that a strict table has for a type of SQLAlchemy."""
         return _STORAGE.get(column_type(type_, "sqlite").name, "TEXT")
 
 

@@ -365,7 +365,11 @@ def column_of(
 def made_in_python(
     column: sqlalchemy.Column[Any], default: schema.DefaultGenerator | None
 ) -> Callable[[], object] | None:
-    """Return what makes the default of a column, None if the database does or nobody."""
+    """Return what makes the default of a column, None if the database does or nobody.
+
+    Raises:
+        TypeError: The default is an expression of SQL, which only the database can compute.
+    """
     if default is None or isinstance(default, sqlalchemy.Sequence):
         return None
     argument: Any = getattr(default, "arg", None)
