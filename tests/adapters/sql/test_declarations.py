@@ -181,7 +181,8 @@ database = Database("sqlite://")
 services = [SQLService(table, database) for table in tables]
 print([str(each.table) for each in database.declarations()])
 texts = create_statements([last], "postgresql")
-print([*texts[:-1], *sorted(texts[-1].splitlines())])  # SQLAlchemy has a set of foreign keys
+# SQLAlchemy itself writes foreign keys in the order of a set.
+print([*texts[:-1], *sorted(line.rstrip(", ") for line in texts[-1].splitlines())])
 """
 
 

@@ -15,7 +15,7 @@ from alembic.autogenerate.api import AutogenContext
 from alembic.operations import Operations, ops
 from sqlalchemy.schema import CreateTable
 
-from alula.adapters.sql._names import quoted
+from alula.adapters.sql._names import Dialect, quoted
 from alula.adapters.sql._tables._ddl import checks_of, create_enum, enums_of, existing_enum, literal
 
 __all__ = [
@@ -62,7 +62,7 @@ class DropCheckOp(ops.DropConstraintOp):
         super().__init__(sqlalchemy.schema.conv(name), table_name, type_="check")
         self.condition = condition
 
-    def reverse(self) -> CreateCheckOp:  # type: ignore[override]  # Alembic's class is not needed
+    def reverse(self) -> CreateCheckOp:
         """Return the operation that adds the check again."""
         return create_check(str(self.constraint_name), self.table_name, self.condition)
 
@@ -204,7 +204,7 @@ def _changed_checks(
     table: sqlalchemy.Table, existing: Mapping[str, str], wanted: Mapping[str, str]
 ) -> tuple[list[DropCheckOp], list[CreateCheckOp]]:
     # The words of the model are easier to read than those of the database.
-    dialect = "sqlite" if table.dialect_options["sqlite"]["strict"] else "postgresql"
+    dialect: Dialect = "sqlite" if table.dialect_options["sqlite"]["strict"] else "postgresql"
     texts = {str(check.name): literal(check.sqltext, dialect) for check in checks_of(table)}
     return (
         [

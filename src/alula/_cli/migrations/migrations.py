@@ -56,10 +56,10 @@ class Migrations:
     def __init__(self, app: Application, folder: Path) -> None:
         # By path, in the order of registration: what is written must not depend on that of a set.
         self._services: dict[str, SQLService] = {}
-        for path, handle in app.services.items():
+        for service_path, handle in app.services.items():
             service = owning_handle(handle).service
             if isinstance(service, SQLService):
-                self._services[path] = service
+                self._services[service_path] = service
         databases = {service.database for service in self._services.values()}
         if len(databases) != 1:
             raise UsageError(
