@@ -193,9 +193,9 @@ async def add_one(inclusion: Inclusion, records: Sequence[Record], id: str) -> N
         BadRequest: The request causes too many calls.
         Exception: As `find_related`.
     """
-    keys = [record.get(inclusion.key) for record in records]
+    keys: list[Any] = [record.get(inclusion.key) for record in records]
     # With their types: for Python, 1.0 and True equal 1.
-    wanted = list({(type(key), key): key for key in keys if refers(key)}.values())
+    wanted: list[Any] = list({(type(key), key): key for key in keys if refers(key)}.values())
     count_calls(len(wanted))
     chunks = [wanted[at : at + MAX_BATCH] for at in range(0, len(wanted), MAX_BATCH)]
 

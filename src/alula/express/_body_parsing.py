@@ -196,7 +196,7 @@ class BodyParser:
         """Parse the body of a request, and go on."""
         if not req.has_body or req.body is not UNSET:  # none, or another parser took it
             return next()
-        content_type, _ = req.headers.of_body()
+        content_type = req.headers.of_body()[0]
         taken = self._by_content_type.get(content_type) or self._look_up(content_type)
         return next() if taken is None else self._parse(req, next, *taken)
 

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from types import FrameType
 from typing import Any, TypeAlias
@@ -189,7 +189,7 @@ class ServerGroup:
 
 
 @contextmanager
-def told_of_signals(on_stop: Callable[[], object]) -> Iterator[None]:
+def told_of_signals(on_stop: Callable[[], object]) -> Generator[None]:
     """Call a function when a signal tells a foreign server to stop, until the end of the block.
 
     Such a server waits for its open responses before it says by the lifespan that it stops, so an

@@ -396,7 +396,8 @@ class Response:
                 response = wrapper(response)
             await response(scope, receive, send)
             return
-        is_sent, ends = False, []
+        is_sent = False
+        ends: list[Callable[[bool], object]] = []
         try:
             for function in functions:
                 end = function(self)

@@ -264,7 +264,7 @@ def check_open_name(name: object, holder: Mapping[str, Any]) -> None:
     """
     _check_string(name)
     if name in FORBIDDEN:
-        raise _invalid_name(name, holder)
+        raise _invalid_name(str(name), holder)
 
 
 def _invalid_name(name: str, holder: Mapping[str, Any]) -> BadRequest:

@@ -497,7 +497,7 @@ class _IncomingHooks:
         if data is not None and (chosen := self._of_data(method)):
             # Operators leave all other properties as they are.
             is_whole = method in _WHOLE_RECORDS and not _are_operators(method, data)
-            required = self._required[method] if is_whole else frozenset()
+            required = self._required[method] if is_whole else frozenset[str]()
             context.data = await resolved_data(chosen, data, context, required)
 
     async def keep_query_open(self, context: HookContext) -> None:

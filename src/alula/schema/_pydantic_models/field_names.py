@@ -48,12 +48,14 @@ class FieldNames:
             others = [
                 path
                 for path in paths
-                if path != (stored,) and uses[path] == 1 and (len(path) > 1 or path[0] not in read)
+                if path != (stored,)
+                and uses[path] == 1
+                and (len(path) > 1 or next(iter(path)) not in read)
             ]
             is_readable = (stored,) in paths
             if not others or uses[stored,] > int(is_readable):
                 continue
-            if any(isinstance(path[-1], int) for path in others):
+            if any(isinstance(path[len(path) - 1], int) for path in others):
                 if is_readable or len(others) > 1:
                     raise SchemaError(
                         f"{model.__name__}: {stored!r} is also read from an item of a list, where"
@@ -182,6 +184,6 @@ def _entry(holder: JSONValue, step: str | int) -> Any:
 
 
 def _set(holder: Any, step: str | int, value: object) -> None:
-    if isinstance(holder, list):
+    if is_list(holder):
         holder += [None] * (int(step) + 1 - len(holder))
     holder[step] = value

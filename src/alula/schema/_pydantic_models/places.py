@@ -91,7 +91,7 @@ class ModelPlace:
         """Flat JSON Schemas, of which a value in the data meets one."""
         if self._alternatives is None:
             try:
-                schema = TypeAdapter(self._type).json_schema(mode="validation")
+                schema: dict[str, Any] = TypeAdapter(self._type).json_schema(mode="validation")
             except PydanticUserError:  # a type of the database, which has no schema of data
                 schema = {"not": {}, "type": []}
             definitions = schema.get("$defs", {})
@@ -174,7 +174,8 @@ class ModelPlace:
             if isclass(type_) and issubclass(type_, BaseModel) and name in stored_names(type_):
                 return stored_names(type_)[name].is_required()
             if is_typeddict(type_):
-                return name in type_.__required_keys__
+                required: frozenset[str] = getattr(type_, "__required_keys__", frozenset[str]())
+                return name in required
             if isclass(type_) and is_dataclass(type_):
                 return True
         return False

@@ -238,7 +238,8 @@ def _list_form(type_: TypeForm, *, of_one: bool = False) -> TypeForm:
 
     def to_list(value: object) -> object:
         if not is_mapping(value):
-            return [value] if of_one and not isinstance(value, _LISTS) else value
+            is_one = of_one and not isinstance(value, _LISTS)
+            return [value] if is_one else value
         items = as_list(value) if value else None
         return value if items is None else items
 
