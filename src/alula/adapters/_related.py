@@ -195,7 +195,8 @@ async def add_one(inclusion: Inclusion, records: Sequence[Record], id: str) -> N
     """
     keys: list[Any] = [record.get(inclusion.key) for record in records]
     # With their types: for Python, 1.0 and True equal 1.
-    wanted: list[Any] = list({(type(key), key): key for key in keys if refers(key)}.values())
+    distinct: dict[object, Any] = {(type(key), key): key for key in keys if refers(key)}
+    wanted = [*distinct.values()]
     count_calls(len(wanted))
     chunks = [wanted[at : at + MAX_BATCH] for at in range(0, len(wanted), MAX_BATCH)]
 

@@ -54,7 +54,7 @@ from alula.schema._json_schema.query_schema import (
     check_extensions,
 )
 from alula.schema._pydantic_models.model_validator import adapter_of, storable, stored_names
-from alula.types import JSONValue, is_mapping
+from alula.types import COLLECTION_TYPES, JSONValue, is_mapping
 
 __all__ = ["QueryModel"]
 
@@ -65,7 +65,6 @@ TypeForm: TypeAlias = Any
 _origin_of: Callable[[object], Any] = get_origin
 
 _QUALIFIERS = (Required, NotRequired, ReadOnly)
-_LISTS = (list, tuple, set, frozenset)
 
 # These make types from values that type checkers cannot see.
 _annotated: Any = Annotated
@@ -238,8 +237,9 @@ def _list_form(type_: TypeForm, *, of_one: bool = False) -> TypeForm:
 
     def to_list(value: object) -> object:
         if not is_mapping(value):
-            is_one = of_one and not isinstance(value, _LISTS)
-            return [value] if is_one else value
+            if of_one and not isinstance(value, COLLECTION_TYPES):
+                return [value]
+            return value
         items = as_list(value) if value else None
         return value if items is None else items
 
@@ -270,7 +270,7 @@ def _text_form(type_: TypeForm) -> TypeForm:
 
 def _plain(value: JSONValue | set[Any] | frozenset[Any] | BaseModel) -> object:
     """Return models and dataclasses as dicts, at any depth of lists."""
-    if isinstance(value, _LISTS):
+    if isinstance(value, COLLECTION_TYPES):
         return [_plain(item) for item in value]
     if is_dataclass(type(value)) or isinstance(value, BaseModel):
         return TypeAdapter(type(value)).dump_python(value, by_alias=True, exclude_unset=True)
@@ -281,7 +281,7 @@ def _item_of(type_: TypeForm) -> TypeForm:
     """Return the type of the items of a list type, None for other types."""
     bare = _unwrapped(type_)
     arguments = get_args(bare)
-    return arguments[0] if arguments and _origin_of(bare) in _LISTS else None
+    return arguments[0] if arguments and _origin_of(bare) in COLLECTION_TYPES else None
 
 
 def _without_annotations(type_: TypeForm) -> TypeForm:
