@@ -270,7 +270,7 @@ def _text_form(type_: TypeForm) -> TypeForm:
 
 def _plain(value: JSONValue | set[Any] | frozenset[Any] | BaseModel) -> object:
     """Return models and dataclasses as dicts, at any depth of lists."""
-    if isinstance(value, COLLECTION_TYPES):
+    if isinstance(value, list | tuple | set | frozenset):
         return [_plain(item) for item in value]
     if is_dataclass(type(value)) or isinstance(value, BaseModel):
         return TypeAdapter(type(value)).dump_python(value, by_alias=True, exclude_unset=True)
