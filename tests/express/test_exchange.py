@@ -101,6 +101,16 @@ async def test_headers_of_framing_are_what_they_are_in_messages(status, headers,
     assert whole[1].keys() == parts[1].keys()
 
 
+async def test_a_client_that_waits_for_leave_and_gets_a_response_is_disconnected():
+    """Nobody knows whether its body or its next request comes next."""
+    async with connected(responds(b"ok")) as (reader, writer):
+        writer.write(
+            b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 6\r\n\r\n"
+        )
+        received = await asyncio.wait_for(reader.read(), SECONDS)
+    assert b"connection: close" in received
+
+
 async def test_a_header_that_cannot_be_sent_is_an_error(caplog):
     for headers in (((b"x", b"a\r\nb: c"),), ((b"x y", b"a"),)):
         first, received, _ = await answer(responds(b"ok", headers=headers))

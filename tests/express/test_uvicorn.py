@@ -57,6 +57,14 @@ async def test_without_a_date():
     assert "date" not in headers
 
 
+async def test_without_websockets_an_upgrade_is_an_ordinary_request(monkeypatch, caplog):
+    monkeypatch.setattr("alula.express._http1.server.importlib.util.find_spec", lambda _: None)
+    upgrade = {"connection": "upgrade", "upgrade": "websocket"}
+    async with await application().listen(0) as server, client_of(server) as client:
+        assert (await client.get("/", headers=upgrade)).json() == "here"
+    assert "Unsupported upgrade request" in caplog.text
+
+
 # -- other ways to start uvicorn -------------------------------------------------------------------
 
 

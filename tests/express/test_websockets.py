@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 
 import pytest
+from tests.waiting import eventually
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -499,3 +501,247 @@ async def test_several_tasks_may_wait_for_messages():
         await client.send("two")
         await asyncio.wait_for(done.wait(), 30)
     assert got == ["one", "two", True]
+
+
+# -- what an application may send ------------------------------------------------------------------
+
+
+async def denied(app, **options):
+    """Return the response to a handshake that an application refuses."""
+    async with served(app, **options) as url:
+        with pytest.raises(InvalidStatus) as caught:
+            await connect(url)
+    return caught.value.response
+
+
+def sending(*messages, then=None):
+    """Return an application that sends messages, and notes the error of the last one."""
+
+    async def app(scope, receive, send):
+        await receive()
+        for message in messages[:-1]:
+            await send(message)
+        try:
+            await send(messages[-1])
+        except Exception as error:
+            if then is None:
+                raise
+            then.append(error)
+
+    return app
+
+
+START = {"type": "websocket.http.response.start", "status": 402, "headers": [(b"x-why", b"money")]}
+BODY = {"type": "websocket.http.response.body", "body": b"first"}
+ACCEPT = {"type": "websocket.accept", "headers": [(b"x-here", b"1")], "subprotocol": "chat"}
+CLOSE = {"type": "websocket.close", "code": 4000, "reason": "enough"}
+
+
+async def test_a_handshake_may_be_denied_with_a_response():
+    app = sending(START, {**BODY, "more_body": True}, {**BODY, "body": b", second"})
+    response = await denied(app)
+    assert (response.status_code, response.body) == (402, b"first, second")
+    assert response.headers["x-why"] == "money"
+    assert response.headers["content-length"] == "13"
+
+
+async def test_a_status_of_a_denial_needs_no_phrase():
+    assert (await denied(sending({**START, "status": 599}, BODY))).status_code == 599
+
+
+async def test_a_close_before_the_handshake_is_a_403():
+    assert (await denied(sending({"type": "websocket.close"}))).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "app",
+    [
+        sending({**START, "status": 99}),
+        sending({"type": "websocket.send", "text": "too early"}),
+        sending({"type": "no such message"}),
+    ],
+)
+async def test_an_application_that_fails_before_the_handshake_is_a_500(app, caplog):
+    assert (await denied(app)).status_code == 500
+    assert "Exception in ASGI application" in caplog.text
+
+
+async def test_an_application_that_does_not_respond_is_a_500(caplog):
+    async def app(scope, receive, send):
+        await receive()
+
+    assert (await denied(app)).status_code == 500
+    assert "without completing handshake" in caplog.text
+
+
+async def test_headers_and_subprotocol_of_the_handshake():
+    async with served(sending(ACCEPT, CLOSE)) as url:
+        client = await connect(url, subprotocols=["chat"])
+        assert client.response.headers["x-here"] == "1"
+        assert client.subprotocol == "chat"
+        with pytest.raises(ConnectionClosed) as caught:
+            await client.recv()
+    assert (caught.value.rcvd.code, caught.value.rcvd.reason) == (4000, "enough")
+
+
+@pytest.mark.parametrize(
+    ("messages", "text"),
+    [
+        ((START, ACCEPT), "Expected ASGI message 'websocket.http.response.body'"),
+        ((ACCEPT, ACCEPT), "Expected ASGI message 'websocket.send' or 'websocket.close'"),
+        ((ACCEPT, CLOSE, CLOSE), "after the end of the websocket"),
+    ],
+)
+async def test_messages_out_of_turn_are_errors(messages, text):
+    errors = []
+    async with served(sending(*messages, then=errors)) as url:
+        with contextlib.suppress(InvalidStatus, ConnectionClosed, EOFError, OSError):
+            async with connect(url, subprotocols=["chat"]) as client:
+                await client.recv()
+        await eventually(lambda: errors)
+    assert text in str(errors[0])
+
+
+@pytest.mark.parametrize("deflate", [False, True])
+async def test_sending_to_a_client_that_has_gone(deflate):
+    errors, done = [], asyncio.Event()
+
+    async def app(scope, receive, send):
+        await receive()
+        await send({"type": "websocket.accept"})
+        while (await receive())["type"] != "websocket.disconnect":
+            pass
+        try:
+            await send({"type": "websocket.send", "text": "late"})  # the transport is closing
+            await asyncio.sleep(0.1)
+            await send({"type": "websocket.send", "text": "later"})
+        except OSError as error:
+            errors.append(error)
+            done.set()
+            raise
+
+    async with served(app, ws_per_message_deflate=deflate) as url:
+        async with connect(url):
+            pass
+        await asyncio.wait_for(done.wait(), 30)
+    assert isinstance(errors[0], protocol.ClientDisconnected)
+
+
+async def test_a_server_that_stops_tells_both_sides():
+    seen = []
+
+    async def app(scope, receive, send):
+        await receive()
+        await send({"type": "websocket.accept"})
+        seen.append(await receive())
+        await send({"type": "websocket.close"})  # nobody needs it any more
+
+    async with served(app) as url:
+        client = await connect(url)
+    with pytest.raises(ConnectionClosed) as caught:
+        await client.recv()
+    assert caught.value.rcvd.code == 1012
+    assert seen == [{"type": "websocket.disconnect", "code": 1012}]
+
+
+async def test_a_server_that_stops_denies_open_handshakes():
+    begun = asyncio.Event()
+
+    async def app(scope, receive, send):
+        begun.set()
+        await asyncio.sleep(600)
+
+    web = express().add_endpoint("/ws", app)
+    server = await web.listen(0, timeout_graceful_shutdown=0.1)
+    connecting = asyncio.ensure_future(Raw.open(f"ws://127.0.0.1:{server.port}/ws"))
+    await begun.wait()
+    await server.close()
+    client = await connecting
+    assert client.head.startswith(b"HTTP/1.1 500 ")
+    await client.close()
+
+
+async def test_a_server_that_stops_leaves_a_websocket_that_ends_alone():
+    closing = asyncio.Event()
+
+    async def app(scope, receive, send):
+        await receive()
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.close"})
+        closing.set()
+
+    async with served(app) as url:
+        client = await Raw.open(url)  # it never replies to the close frame
+        await closing.wait()
+    assert (await client.next())[0] == 0x88
+    await client.close()
+
+
+# -- pings -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ws_ping_timeout", [0.2, None])
+async def test_a_client_that_answers_pings_stays(ws_ping_timeout):
+    options = {"ws_ping_interval": 0.02, "ws_ping_timeout": ws_ping_timeout}
+    async with served_without_heartbeats(options) as url:
+        client = await Raw.open(url)
+        for _ in range(3):
+            first, payload = await client.next()
+            assert first == 0x89
+            client.writer.write(frame(b"none of them", 0x8A) + frame(payload, 0x8A))
+        await client.close()
+
+
+async def test_a_client_that_answers_no_ping_is_closed():
+    async with served_without_heartbeats(
+        {"ws_ping_interval": 0.02, "ws_ping_timeout": 0.05}
+    ) as url:
+        client = await Raw.open(url)
+        assert (await client.next())[0] == 0x89
+        first, payload = await client.next()
+        assert (first, int.from_bytes(payload[:2], "big")) == (0x88, 1011)
+        await client.close()
+
+
+@contextlib.asynccontextmanager
+async def served_without_heartbeats(options):
+    """Serve an existing application with websockets: those of an endpoint have other pings."""
+    web = express().add_endpoint("/ws", echo)
+    async with await web.listen(0, **options) as server:
+        yield f"ws://127.0.0.1:{server.port}/ws"
+
+
+# -- fragments -------------------------------------------------------------------------------------
+
+
+async def test_messages_in_fragments():
+    async with served() as url:
+        client = await Raw.open(url)
+        client.writer.write(frame(b"one ", 0x02) + frame(b"two", 0x80))
+        assert await client.next() == (0x82, b"one two")
+        client.writer.write(frame(b"\xff", 0x01) + frame(b"\xff", 0x80))
+        first, payload = await client.next()
+        assert (first, int.from_bytes(payload[:2], "big")) == (0x88, 1007)
+        await client.close()
+
+
+async def test_messages_after_the_end_are_dropped():
+    async with served() as url:
+        client = await Raw.open(url)
+        client.writer.write(frame(b"end"))
+        assert (await client.next())[0] == 0x88
+        client.writer.write(frame(b"late") + frame(b"\x03\xe8", 0x88))
+        assert await client.reader.read() == b""
+        await client.close()
+
+
+async def test_a_websocket_goes_on_while_late_requests_are_served():
+    web = express().add_endpoint("/ws", echo)
+    sock = socket.create_server(("127.0.0.1", 0))
+    server = await web.serve(sock, late_request_seconds=0.2)
+    async with connect(f"ws://127.0.0.1:{server.port}/ws") as client:
+        closing = asyncio.ensure_future(server.close())
+        await asyncio.sleep(0.05)
+        await client.send("still here")
+        assert await client.recv() == "still here"
+        await closing

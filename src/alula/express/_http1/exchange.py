@@ -123,7 +123,7 @@ class Exchange:
         "task",
     )
 
-    task: asyncio.Task[None] | None
+    task: asyncio.Task[None]
     _chunked: bool
     _left: int | None  # bytes of the body that are to come; None until the connection ends
 
@@ -170,27 +170,26 @@ class Exchange:
 
     # -- the application -----------------------------------------------------------------------
 
-    async def run(self, app: ASGIApp) -> None:
+    async def run(self, app: ASGIApp, connection: ExchangeConnection) -> None:
         """Run the application. If the response is not complete then, close the connection."""
         try:
             await app(self.scope, self.receive, self.send)
         except BaseException as error:  # noqa: BLE001  # a cancellation too: it has to respond
-            self._fail("Exception in ASGI application\n", error)
+            self._fail(connection, "Exception in ASGI application\n", error)
         else:
             if not self.response_complete and not self.disconnected:
                 missing = "completing" if self.response_started else "starting"
-                self._fail(f"ASGI callable returned without {missing} response.")
+                self._fail(connection, f"ASGI callable returned without {missing} response.")
         finally:
-            if self._connection is not None:
-                self._connection.tasks.discard(self.task)
+            connection.tasks.discard(self.task)
             # References in a circle would keep the memory until the next garbage collection.
-            self._connection = self.task = None
+            self._connection = None
+            del self.task
             self.scope = _NO_SCOPE
 
-    def _fail(self, message: str, error: BaseException | None = None) -> None:
-        connection = self._connection
-        if connection is None:
-            return
+    def _fail(
+        self, connection: ExchangeConnection, message: str, error: BaseException | None = None
+    ) -> None:
         logger = _SILENT if self._is_silent else connection.logger
         logger.error(message, exc_info=error)
         if self.disconnected:

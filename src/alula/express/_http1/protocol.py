@@ -238,8 +238,7 @@ class HTTPProtocol(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Let responses wait: too many bytes are in the buffer of the transport."""
-        if self._drained is None:
-            self._drained = self._loop.create_future()
+        self._drained = self._loop.create_future()
 
     def resume_writing(self) -> None:
         """Let responses go on."""
@@ -488,12 +487,12 @@ class HTTPProtocol(asyncio.Protocol):
     def _start(self, exchange: Exchange, app: ASGIApp) -> None:
         context = self._context.copy()
         if self._has_task_factory:
-            exchange.task = self._loop.create_task(exchange.run(app), context=context)
+            exchange.task = self._loop.create_task(exchange.run(app, self), context=context)
         else:
             # As the loop does, which would number the tasks for their names: that takes 2 % of the
             # processor time of a get.
             exchange.task = asyncio.Task(
-                exchange.run(app), loop=self._loop, name="request", context=context
+                exchange.run(app, self), loop=self._loop, name="request", context=context
             )
         # `Exchange.run` takes it out: a callback would be a turn of the loop.
         self.tasks.add(exchange.task)

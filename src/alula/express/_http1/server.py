@@ -104,12 +104,6 @@ class HTTPServer:
         """Begin to stop; `run_until_stopped` does the rest."""
         self._stopping.set()
 
-    async def serve_backlog(self, sock: socket.socket) -> None:
-        """Serve the connections that wait in a socket, which is closed, and end as after `stop`."""
-        await self.startup([])
-        self.stop()
-        await self.run_until_stopped(sock)
-
     async def run_until_stopped(self, sock: socket.socket) -> None:
         """Serve until `stop`, then serve late requests, end what is under way and close all."""
         state = self.state
@@ -211,8 +205,6 @@ class HTTPServer:
                 break
         for server in self._servers:
             server.close()
-        if not self._servers:
-            sock.close()
         config = self.config
 
         async def read(connection: socket.socket) -> None:

@@ -15,20 +15,22 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from starlette.types import ASGIApp, Message, Scope
 from websockets.datastructures import Headers
 from websockets.exceptions import InvalidState
 from websockets.extensions.permessage_deflate import ServerPerMessageDeflateFactory
 from websockets.frames import (
-    Frame as WebSocketFrame,
-)
-from websockets.frames import (
+    Close,
     Opcode,
     apply_mask,  # type: ignore[attr-defined]  # in C if it is built
+)
+from websockets.frames import (
+    Frame as WebSocketFrame,
 )
 from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
@@ -191,7 +193,8 @@ class WebSocketProtocol(asyncio.Protocol):
         self._state.connections.discard(self)
         self._put({"type": "websocket.disconnect", "code": 1005 if self._is_open else 1006})
         self._disconnected = True
-        for timer in (self._abort, self._reply_timer, self._ping_timer):
+        self._stop_pings()
+        for timer in (self._abort, self._reply_timer):
             if timer is not None:
                 timer.cancel()
         self._take = self._on_writable = None  # they refer to this object
@@ -203,7 +206,8 @@ class WebSocketProtocol(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """End the websocket: the server stops."""
-        if self._is_open and not self._close_sent:
+        self._stop_pings()
+        if self._is_open and not self._close_sent and not self.transport.is_closing():
             self._put({"type": "websocket.disconnect", "code": 1012})
             self._conn.send_close(1012)
             self._flush()
@@ -213,8 +217,7 @@ class WebSocketProtocol(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Let messages wait: too many bytes are in the buffer of the transport."""
-        if self._drained is None:
-            self._drained = self._loop.create_future()
+        self._drained = self._loop.create_future()
 
     def resume_writing(self) -> None:
         """Go on, now that the client reads."""
@@ -343,8 +346,8 @@ class WebSocketProtocol(asyncio.Protocol):
         for event in conn.events_received():
             if isinstance(event, Request):
                 self._begin(event)
-            elif isinstance(event, WebSocketFrame):
-                self._take_frame(event)
+            else:
+                self._take_frame(cast("WebSocketFrame", event))  # a server gets no responses
 
     def _take_frame(self, frame: WebSocketFrame) -> None:
         match frame.opcode:
@@ -358,7 +361,7 @@ class WebSocketProtocol(asyncio.Protocol):
             case Opcode.PONG:
                 if self._ping_payload is not None and bytes(frame.data) == self._ping_payload:
                     self._ping_payload = None
-            case Opcode.CLOSE:
+            case _:
                 self._take_close()
 
     def _take_fragment(self, frame: WebSocketFrame) -> None:
@@ -387,22 +390,21 @@ class WebSocketProtocol(asyncio.Protocol):
 
     def _take_close(self) -> None:
         if self._close_sent:  # the client's reply: the closing handshake is complete
-            if self._reply_timer is not None:
-                self.transport.close()
-            return
-        received = self._conn.close_rcvd
-        if not self.transport.is_closing() and received is not None:
-            message = {"type": "websocket.disconnect", "code": received.code}
-            self._put({**message, "reason": received.reason})
-            self._flush()
             self.transport.close()
+            return
+        self._stop_pings()
+        received = cast("Close", self._conn.close_rcvd)
+        message = {"type": "websocket.disconnect", "code": received.code}
+        self._put({**message, "reason": received.reason})
+        self._flush()
+        self.transport.close()
 
     def _end_by_error(self) -> None:
         """Tell both sides that the client broke the protocol, as `websockets` has found."""
+        self._stop_pings()
         sent = self._conn.close_sent
-        if sent is not None:
-            message = {"type": "websocket.disconnect", "code": sent.code, "reason": sent.reason}
-            self._put(message)
+        code, reason = (1006, "") if sent is None else (sent.code, sent.reason)
+        self._put({"type": "websocket.disconnect", "code": code, "reason": reason})
         self._flush()
         self._close_sent = True
         self.transport.close()
@@ -520,7 +522,7 @@ class WebSocketProtocol(asyncio.Protocol):
         if self._close_sent:
             raise RuntimeError(f"Unexpected ASGI message '{kind}', after the end of the websocket.")
         if self._denial is not None:
-            self._send_denial(message)
+            self._send_denial(message, *self._denial)
         elif not self._is_open:
             self._respond(message)
         elif kind == "websocket.send":
@@ -546,11 +548,10 @@ class WebSocketProtocol(asyncio.Protocol):
             response, self._response = self._response, None
             del response.headers["Date"]  # the server has its own
             response.headers.update(headers)
-            if not self.transport.is_closing():
-                self._is_open = True
-                self._conn.send_response(response)
-                self._flush()
-                self._ping_later()
+            self._is_open = True
+            self._conn.send_response(response)
+            self._flush()
+            self._ping_later()
         elif kind == "websocket.close":
             self._put({"type": "websocket.disconnect", "code": 1006})
             self._deny(self._conn.reject(HTTPStatus.FORBIDDEN, ""))
@@ -569,14 +570,15 @@ class WebSocketProtocol(asyncio.Protocol):
                 f" 'websocket.http.response.start', but got '{kind}'."
             )
 
-    def _send_denial(self, message: Message) -> None:
+    def _send_denial(
+        self, message: Message, status: int, given: list[tuple[str, str]], body: bytearray
+    ) -> None:
         """Take the body of a response that denies the handshake."""
         kind = message["type"]
-        if kind != "websocket.http.response.body" or self._denial is None:
+        if kind != "websocket.http.response.body":
             raise RuntimeError(
                 f"Expected ASGI message 'websocket.http.response.body', but got '{kind}'."
             )
-        status, given, body = self._denial
         body += message.get("body", b"")
         if message.get("more_body", False):
             return
@@ -602,7 +604,7 @@ class WebSocketProtocol(asyncio.Protocol):
         self.transport.close()
 
     def _respond_500(self) -> None:
-        if not (self._is_open or self._close_sent or self._denial or self._disconnected):
+        if not (self._is_open or self._close_sent or self._disconnected):
             self._deny(self._conn.reject(500, "Internal Server Error"))
 
     def _refuse_head(self) -> None:
@@ -617,18 +619,18 @@ class WebSocketProtocol(asyncio.Protocol):
         if not self._conn.extensions:
             self.write(frame)
             return
-        try:
+        # If the websocket has just ended, the next `send` says that the client has gone.
+        with suppress(InvalidState):
             if isinstance(frame, bytes):
                 self._conn.send_binary(frame)
             else:
                 self._conn.send_text(frame.encode())
-        except InvalidState:
-            raise ClientDisconnected("The websocket has ended") from None
-        self._flush()
+            self._flush()
 
     def _close(self, code: int, reason: str) -> None:
-        if self.transport.is_closing():
+        if self.transport.is_closing():  # the server stops, and has told both sides
             return
+        self._stop_pings()
         self._put({"type": "websocket.disconnect", "code": code, "reason": reason})
         self._conn.send_close(code, reason)
         self._flush()
@@ -643,9 +645,11 @@ class WebSocketProtocol(asyncio.Protocol):
         if interval:
             self._ping_timer = self._loop.call_later(interval, self._ping)
 
+    def _stop_pings(self) -> None:
+        if self._ping_timer is not None:
+            self._ping_timer.cancel()
+
     def _ping(self) -> None:
-        if self._close_sent or self.transport.is_closing():
-            return
         self._ping_payload = os.urandom(4)
         self._conn.send_ping(self._ping_payload)
         self._flush()
@@ -658,7 +662,7 @@ class WebSocketProtocol(asyncio.Protocol):
     def _check_pong(self) -> None:
         if self._ping_payload is None:
             self._ping_later()
-        elif not self._close_sent and not self.transport.is_closing():
+        else:
             self._conn.fail(1011, "keepalive ping timeout")
             self._flush()
             self._close_sent = True
