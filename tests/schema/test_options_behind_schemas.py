@@ -115,6 +115,7 @@ async def stores(mongodb_url, tmp_path):
         Column("numbers", JSON),
         Column("place", JSON),
         Column("data", JSON),
+        Column("hidden", JSON),
         Column("userId", Integer, ForeignKey("users.id")),
     )
     async with AsyncMongoClient(mongodb_url) as client:
@@ -207,6 +208,7 @@ TRIED = {
     "update_operators": "tests/schema/test_update_operators.py",
     "dotted_names": "tests/schema/test_update_operators.py",
     "multi": "tests/schema/test_service_schema.py",
+    "max_result": "below",
     "disable_objectify": "below",
     "extra": "below",
     # Of pages, limits, round trips, events and the store itself.
@@ -233,6 +235,30 @@ async def test_properties_for_the_extra_column_work_where_the_schema_is_open(tmp
     new = await app.service("notes").create({"text": "a", "colour": "red"}, provider="rest")
     assert new == {"id": 1, "text": "a", "colour": "red"}
     await database.close()
+
+
+@pytest.mark.parametrize("model", [Note, SCHEMA], ids=["model", "schema"])
+@pytest.mark.parametrize("store", STORES)
+async def test_what_a_call_may_return_is_bounded(stores, model, store):
+    notes = await stores(store, model, max_result={"records": 1}, multi=True)
+    for refused in (
+        notes.find(provider="rest"),
+        notes.patch(None, {"likes": 9}, provider="rest"),
+        notes.find(adapter={"max_result": {"records": 1}}),
+    ):
+        with pytest.raises(BadRequest, match="more than 1 records"):
+            await refused
+    assert len(await notes.find(query={"likes": "5"}, provider="rest")) == 1
+    assert [note["likes"] for note in await notes.find()] == [1, 5]
+
+
+@pytest.mark.parametrize("model", [Note, SCHEMA], ids=["model", "schema"])
+async def test_a_path_into_a_property_that_records_lack_opens_nothing(stores, model):
+    """The column has more than the schema tells clients about."""
+    notes = await stores("sql", model, paths={"hidden.color": str, "data.color": str})
+    assert len(await notes.find(query={"data.color": "red"}, provider="rest")) == 1
+    with pytest.raises(BadRequest, match="validation failed"):
+        await notes.find(query={"hidden.color": "red"}, provider="rest")
 
 
 @pytest.mark.parametrize("model", [Note, SCHEMA], ids=["model", "schema"])

@@ -40,7 +40,7 @@ from alula.adapters.mongodb import MongoDBService, ObjectIdSchema
 from alula.common_hooks import set_owner
 from alula.errors import BadRequest
 from alula.hooks import hook_metadata
-from alula.outgoing import public_part
+from alula.outgoing import HiddenValue, public_part, shown_value
 from alula.query import ValidatedQuery
 from alula.schema import SchemaError, hidden, resolve, virtual, with_schema
 from alula.schema._json_schema.formats import DATE_SCHEMA, keyword_date
@@ -598,7 +598,9 @@ async def check_type(store, name):
     service = messages(create_model("Any", v=(kind, ...), inner=(dict[str, kind], {})), store)
     created = await service.create({"v": sent, "inner": {"a": sent}})
     assert created == {"_id": created["_id"], "v": stored, "inner": {"a": stored}}
-    assert type(created["v"]) is type(stored)
+    # Secrets are hidden values, which are equal to their text and sent nowhere.
+    assert isinstance(created["v"], HiddenValue) is (kind is SecretStr)
+    assert type(shown_value(created["v"])) is type(stored)
     one = sent[0] if name == "set" else sent
     for query in ({"v": one}, {"v": {"$in": [one]}}, {"$or": [{"v": one}]}):
         assert await service.find(query=query) == [created]

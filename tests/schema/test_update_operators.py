@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from bson import ObjectId
-from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, field_validator
+from pydantic import (
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    ConfigDict,
+    Field,
+    field_validator,
+)
 from pymongo import AsyncMongoClient
 from sqlalchemy import JSON, Column, Float, Integer, MetaData, Numeric, Table, Text
 from typing_extensions import TypedDict
@@ -54,6 +62,12 @@ class Score(TypedDict):
     points: int
 
 
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
 class Post(BaseModel):
     model_config = ConfigDict(extra="forbid")
     text: str = Field("", max_length=5)
@@ -70,6 +84,8 @@ class Post(BaseModel):
     scores: list[Score] = []
     counts: dict[str, int] = {}
     anything: Any = None
+    pair: tuple[int, ...] = ()
+    point: Point | None = None
     kind: str = "post"
 
     @field_validator("kind")
@@ -108,7 +124,14 @@ SCHEMA = {
             "items": {"type": "object", "properties": {"points": {"type": "integer"}}},
         },
         "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
-        "anything": {},
+        "anything": True,
+        "pair": {"type": "array", "items": {"type": "integer"}},
+        "point": {
+            "type": "object",
+            "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}},
+            "required": ["x", "y"],
+            "additionalProperties": False,
+        },
         "kind": {"type": "string", "not": {"const": "bad"}},
     },
     "$defs": {"place": PLACE},
@@ -247,6 +270,9 @@ WRITTEN_IN_MONGODB: list[tuple[dict, dict, dict]] = [
     ({"votes": 5}, {"$bit": {"votes": {"and": 4}}}, {"votes": 4}),
     ({}, {"$set": {"seen": "2026-01-01T00:00:00Z"}}, {"seen": datetime(2026, 1, 1)}),
     ({"tags": ["a", "b"]}, {"$set": {"tags.1": "c"}}, {"tags": ["a", "c"]}),
+    ({"anything": [1]}, {"$push": {"anything": {"a": 1}}}, {"anything": [1, {"a": 1}]}),
+    ({"pair": [1]}, {"$push": {"pair": 2}}, {"pair": [1, 2]}),
+    ({"point": {"x": 1, "y": 2}}, {"$inc": {"point.x": 1}}, {"point": {"x": 2, "y": 2}}),
 ]
 
 # The patch, and the place that the failure names.
@@ -268,6 +294,11 @@ REFUSED: list[tuple[dict, str]] = [
     ({"$push": {"tags": {"$each": ["a", 5]}}}, "/$push/tags/$each/1"),
     ({"$push": {"tags": {"$slice": 1}}}, "/$push/tags"),
     ({"$push": {"text": "a"}}, "/$push/text"),
+    ({"$push": {"pair": "a"}}, "/$push/pair"),
+    ({"$set": {"tags.$[]": 5}}, "/$set/tags.$[]"),
+    ({"$inc": {"cost": "1" * 101}}, "/$inc/cost"),
+    ({"$unset": {"point.x": ""}}, "/$unset/point.x"),
+    ({"$set": {"point.z": 1}}, "/$set"),
     ({"place.city": ""}, "/place.city"),
     ({"place.nothing": ""}, ""),
     ({"place.city": 5, "text": "too long"}, "/place.city"),
@@ -455,6 +486,149 @@ async def test_paths_in_memory_are_checked_by_the_schema():
     assert changed["place"] == {"city": "Oslo", "zip": 5}
     with pytest.raises(BadRequest, match="validation failed"):
         await app.service("notes").patch(0, {"place.city": ""}, provider="rest")
+
+
+@both
+async def test_the_time_of_the_store_is_set_for_dates(posts, collection, model):
+    new = await collection.insert_one({"text": "hi"})
+    patch = {"$currentDate": {"seen": True}}
+    changed = await posts(model).patch(str(new.inserted_id), patch, provider="rest")
+    assert datetime.now(UTC) - changed["seen"].replace(tzinfo=UTC) < timedelta(hours=1)
+
+
+@both
+async def test_own_code_may_change_every_item_of_a_list(posts, collection, model):
+    new = await collection.insert_one({"scores": [{"points": 1}, {"points": 2}]})
+    patch = {"$inc": {"scores.$[].points": 1}}
+    changed = await posts(model).patch(str(new.inserted_id), patch)
+    assert changed["scores"] == [{"points": 2}, {"points": 3}]
+
+
+@both
+async def test_an_id_is_left_to_the_store_which_never_changes_it(posts, collection, model):
+    new = await collection.insert_one({"text": "hi"})
+    with pytest.raises(BadRequest, match="_id"):
+        await posts(model).patch(str(new.inserted_id), {"$set": {"_id": str(ObjectId())}})
+    assert await collection.find_one({}) == {"_id": new.inserted_id, "text": "hi"}
+
+
+@both
+async def test_names_that_are_not_text_are_refused(model):
+    app = App().use("posts", with_schema(Unreached(update_operators=OPERATORS), model))
+    with pytest.raises(BadRequest):
+        await app.service("posts").patch(1, {5: "a", "text": "too long"})
+
+
+async def test_an_amount_of_exact_numbers_keeps_the_limits(counters):
+    class Account(BaseModel):
+        text: str = ""
+        cost: Decimal = Field(Decimal(0), ge=0, le=100)
+
+    service = await counters(Account)
+    key = (await service.create({"text": "hi", "cost": "99.50"}))["id"]
+    for amount, provider in (("0.25", "rest"), (Decimal("0.25"), None)):
+        await service.patch(key, {"$inc": {"cost": amount}}, provider=provider)
+    assert (await service.get(key))["cost"] == 100
+    for amount, provider in (("0.01", "rest"), (Decimal("0.01"), None), ("-100.01", "rest")):
+        with pytest.raises(BadRequest, match="would leave the limits of cost"):
+            await service.patch(key, {"$inc": {"cost": amount}}, provider=provider)
+
+
+async def test_an_amount_that_a_hook_made_no_number_is_left_to_the_store(posts, collection):
+    async def break_it(context):
+        context.data["$inc"]["likes"] = "many"
+
+    service = posts(Post)
+    service.hooks(before={"patch": [break_it]})
+    new = await collection.insert_one({"likes": 1})
+    with pytest.raises(BadRequest, match="The database refuses"):
+        await service.patch(str(new.inserted_id), {"$inc": {"likes": 1}})
+    assert (await collection.find_one({}))["likes"] == 1
+
+
+async def test_an_operand_with_too_many_failures_is_refused_without_a_list():
+    class Numbers(BaseModel):
+        numbers: list[int] = []
+
+    app = App().use("numbers", with_schema(Unreached(update_operators=OPERATORS), Numbers))
+    with pytest.raises(BadRequest, match="too many failures") as caught:
+        await app.service("numbers").patch(1, {"$set": {"numbers": ["x"] * 21_000}})
+    assert not caught.value.data
+
+
+async def test_a_field_gets_the_name_that_its_model_reads(collection):
+    class Named(BaseModel):
+        first: str = Field("", validation_alias="one")
+        second: str = Field("", validation_alias="two")
+
+    app = App().use("named", with_schema(MongoDBService(collection), Named))
+    new = await collection.insert_one({"second": "b"})
+    for given in ({"one": "a"}, {"first": "a"}):
+        changed = await app.service("named").patch(str(new.inserted_id), given)
+        assert changed == {"_id": new.inserted_id, "first": "a", "second": "b"}
+
+
+LIMITED = {
+    "properties": {
+        "both": {"$ref": "#/$defs/high", "allOf": [{"minimum": 5, "maximum": 20}], "minimum": 3},
+        "typed": {"type": ["integer", "string"], "allOf": [{"type": ["integer", "null"]}]},
+        "either": {
+            "anyOf": [
+                {"properties": {"a": {"properties": {"n": {"type": "integer"}}}}},
+                {"properties": {"a": {"properties": {"n": {"type": "boolean"}}}}},
+            ]
+        },
+        "needed": {
+            "required": ["a"],
+            "allOf": [{"required": ["b"]}],
+        },
+        "open": {"anyOf": [{"properties": {"a": {"type": "integer"}}}, {"required": ["b"]}]},
+        "same": {"allOf": [{"$ref": "#/$defs/named"}, {"$ref": "#/$defs/named"}]},
+        "whatever": True,
+        "never": False,
+        "first": {"type": "array", "prefixItems": [{"type": "integer"}]},
+        "many": {"allOf": [{"anyOf": [{}, {"title": "a"}]}] * 6},
+    },
+    "$defs": {
+        "high": {"type": "integer", "minimum": 1, "maximum": 10},
+        "named": {"properties": {"name": {"type": "string"}}},
+    },
+}
+BY_LIMITS: list[tuple[dict, bool]] = [
+    # the patch, and whether the schema allows it
+    ({"$inc": {"both": 1}}, True),
+    ({"$min": {"both": 5}}, True),
+    ({"$min": {"both": 4}}, False),
+    ({"$max": {"both": 10}}, True),
+    ({"$max": {"both": 11}}, False),
+    ({"$inc": {"typed": 1}}, True),
+    ({"$inc": {"typed": 0.5}}, False),
+    ({"$set": {"either.a.n": 1}}, True),
+    ({"$set": {"either.a.n": True}}, True),
+    ({"$set": {"either.a.n": "x"}}, False),
+    ({"$unset": {"needed.a": ""}}, False),
+    ({"$unset": {"needed.b": ""}}, False),
+    ({"$unset": {"needed.c": ""}}, True),
+    ({"$set": {"open.a": "x"}}, True),
+    ({"$set": {"same.name": "x"}}, True),
+    ({"$set": {"same.name": 5}}, False),
+    ({"$set": {"whatever.below": "x"}}, True),
+    ({"$set": {"never.below": "x"}}, False),
+    ({"$set": {"first.0": 1}}, True),
+    ({"$set": {"first.0": "x"}}, False),
+    ({"$set": {"first.1": "x"}}, True),
+    ({"$inc": {"many": 1}}, True),
+]
+
+
+@pytest.mark.parametrize(("patch", "is_allowed"), BY_LIMITS)
+async def test_a_json_schema_says_what_an_operator_may_do(patch, is_allowed):
+    app = App()
+    service = Unreached(update_operators=OPERATORS, dotted_names=True)
+    app.use("posts", with_schema(service, LIMITED))
+    expected = (AssertionError, "the store was asked") if is_allowed else (BadRequest, "failed")
+    with pytest.raises(expected[0], match=expected[1]):
+        await app.service("posts").patch(1, patch)
 
 
 def test_an_operator_that_no_schema_can_check_is_an_error_at_registration():

@@ -44,14 +44,16 @@ LARGE = {
 }
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("data", LARGE.values(), ids=LARGE)
 def test_a_refused_body_costs_little(data):
     validator = ModelValidator(Items)
-    begun = time.process_time()
+    begun = time.thread_time()
     with pytest.raises(BadRequest, match="too many failures to list them"):
         validator.validate(data)
-    # Half a second; without the limit, Pydantic alone takes two, and 700 MB.
-    assert time.process_time() - begun < 1.5
+    # Half a second of the processor, however busy the machine is.
+    # Without the limit, Pydantic alone takes two, and 700 MB.
+    assert time.thread_time() - begun < 1.5
 
 
 def test_parts_have_few_failures():
@@ -95,16 +97,17 @@ def test_few_failures_in_large_data_are_listed():
 
 def test_rules_for_the_whole_hold_for_the_whole_alone():
     class Whole(BaseModel):
-        items: list[int] = Field(min_length=1_500, max_length=2_500)
+        items: list[int] = Field(min_length=5_500, max_length=6_500)
         count: int
 
         @field_validator("count")
         @classmethod
         def counts(cls, count: int, info: Any) -> int:
+            # A part has no items: it is not this validator's fault that it fails.
             assert count == len(info.data["items"])
             return count
 
-    data = {"items": [1] * 2_000, "count": 2_000}
+    data = {"items": [1] * 6_000, "count": 6_000}
     assert ModelValidator(Whole).validate(data) == data
 
 

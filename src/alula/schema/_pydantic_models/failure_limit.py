@@ -33,7 +33,7 @@ def check_failures(validate: Callable[[Any], object], value: Any) -> None:
 
     Args:
         validate: Validates by the model.
-        value: The data: dicts, lists and scalars.
+        value: The data: a dict or a list, of dicts, lists and scalars.
 
     Raises:
         BadRequest: It has more than `MOST_COUNTED` failures.
@@ -71,10 +71,7 @@ def _measure(value: JSONValue, sizes: dict[int, int]) -> int:
 
 
 def _parts(value: Any, sizes: dict[int, int]) -> Iterator[Any]:
-    """Yield copies of data that have few entries each, and together all of them."""
-    if sizes.get(id(value), 1) <= _ENTRIES_OF_A_PART:
-        yield value
-        return
+    """Yield copies of large data that have few entries each, and together all of them."""
     make: Callable[[list[tuple[Any, Any]]], Any] = dict if is_dict(value) else _list_of
     part: list[tuple[Any, Any]] = []
     size = 0
