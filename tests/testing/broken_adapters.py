@@ -154,12 +154,12 @@ class DropsUnknownFields(MemoryService):
     """What FeathersJS does on update, where the store is a table."""
 
     async def update(self, id, data, params=None):
-        data = {k: v for k, v in data.items() if k != "not declared"}
+        data = {k: v for k, v in data.items() if k != "undeclared"}
         return await super().update(id, data, params)
 
     async def create(self, data, params=None):
-        if "not declared" in data:
-            raise BadRequest('There is no column "not declared"')
+        if "undeclared" in data:
+            raise BadRequest('There is no column "undeclared"')
         return await super().create(data, params)
 
 
