@@ -567,6 +567,20 @@ class PrefersParams(MemoryService):
         return await super().find(params)
 
 
+@breaks("a_call_has_a_bound_of_records")
+class BoundsOnlyTheBytes(MemoryService):
+    async def _measure(self, query, params, options, bound):
+        _, size = await super()._measure(query, params, options, bound)
+        return 0, size
+
+
+@breaks("a_call_has_a_bound_of_bytes")
+class BoundsOnlyTheRecords(MemoryService):
+    async def _measure(self, query, params, options, bound):
+        number, _ = await super()._measure(query, params, options, bound)
+        return number, 0
+
+
 # -- safety ------------------------------------------------------------------------------------
 
 
