@@ -154,12 +154,12 @@ class DropsUnknownFields(MemoryService):
     """What FeathersJS does on update, where the store is a table."""
 
     async def update(self, id, data, params=None):
-        data = {k: v for k, v in data.items() if k != "not declared"}
+        data = {k: v for k, v in data.items() if k != "undeclared"}
         return await super().update(id, data, params)
 
     async def create(self, data, params=None):
-        if "not declared" in data:
-            raise BadRequest('There is no column "not declared"')
+        if "undeclared" in data:
+            raise BadRequest('There is no column "undeclared"')
         return await super().create(data, params)
 
 
@@ -565,6 +565,20 @@ class PrefersParams(MemoryService):
         if params.paginate is not None and params.adapter:
             params.adapter = None
         return await super().find(params)
+
+
+@breaks("a_call_has_a_bound_of_records")
+class BoundsOnlyTheBytes(MemoryService):
+    async def _measure(self, query, params, options, bound):
+        _, size = await super()._measure(query, params, options, bound)
+        return 0, size
+
+
+@breaks("a_call_has_a_bound_of_bytes")
+class BoundsOnlyTheRecords(MemoryService):
+    async def _measure(self, query, params, options, bound):
+        number, _ = await super()._measure(query, params, options, bound)
+        return number, 0
 
 
 # -- safety ------------------------------------------------------------------------------------

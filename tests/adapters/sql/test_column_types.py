@@ -84,6 +84,7 @@ ROUND_TRIPS = {
     "real": (sqlalchemy.REAL(), 3.1, 3.1),
     "long real": (sqlalchemy.REAL(), 1 / 3, 0.33333334),
     "longest real": (sqlalchemy.REAL(), 16777219.5, 16777220.0),
+    "whole real": (sqlalchemy.REAL(), 58459032, 58459032.0),
     "float of few digits": (sqlalchemy.Float(5), 0.5, 0.5),
     "numeric with scale": (sqlalchemy.Numeric(10, 2), "12.5", Decimal("12.50")),
     "float in a numeric": (sqlalchemy.Numeric(10, 2), 0.1, Decimal("0.10")),

@@ -74,7 +74,9 @@ WITHOUT_RANGES = [*LISTS, "kind", "picture"]
 
 
 def single(number):
-    return struct.unpack("f", struct.pack("f", number))[0]
+    """Return a number near by that comes back from a column of single precision as it is."""
+    rounded = struct.unpack("f", struct.pack("f", number))[0]
+    return rounded if rounded.is_integer() else float(f"{rounded:.6g}")
 
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=4)

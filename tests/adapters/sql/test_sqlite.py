@@ -485,8 +485,9 @@ async def test_the_change_to_wal_waits_for_others(tmp_path, monkeypatch):
     outside.execute("begin exclusive")
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.1)
     database = Database(f"sqlite:///{path}")
-    with pytest.raises(sqlite3.OperationalError, match="locked"):
+    with pytest.raises(Unavailable) as caught:
         await database.open()
+    assert str(caught.value.__cause__) == "database is locked"
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 30)
     opening = asyncio.ensure_future(database.open())
     await asyncio.sleep(0.05)

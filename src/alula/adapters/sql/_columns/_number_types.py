@@ -146,10 +146,13 @@ def read_float(value: object) -> object:
 def read_single(value: object) -> object:
     """Return the shortest number that a column of single precision rounds to the same value.
 
-    The driver has 3.0999999046325684 for 3.1, as its double precision shows the rounding.
+    The driver has 3.0999999046325684 for 3.1, as its double precision shows the rounding. A whole
+    number stays as it is, since queries compare it exactly: 58459032 must not become 58459030.
     """
     if not isinstance(value, int | float) or not math.isfinite(value):
         return value
+    if value == math.trunc(value):
+        return float(value)
     for digits in range(6, 9):  # 9 digits always suffice
         shortest = float(f"{value:.{digits}g}")
         if struct.pack("f", shortest) == struct.pack("f", value):
