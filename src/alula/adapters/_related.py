@@ -27,7 +27,7 @@ from alula.errors import (
     NotAuthenticated,
     NotFound,
 )
-from alula.outgoing import RedactedRecord, public_part
+from alula.outgoing import RedactedRecord, public_part, shown_value
 from alula.query import And, Or, Where
 from alula.query._query import Criterion
 from alula.types import UNSET, JSONValue, Record, is_dict, is_list, is_mapping, is_page
@@ -374,7 +374,8 @@ def _grouped(records: Sequence[Any], name: str, ids: Iterable[Any]) -> dict[Any,
     groups: dict[Any, list[Record]] = {key: [] for key in ids}
     types = set(map(type, groups))
     for record in records:
-        value: JSONValue = record.get(name)
+        # A hidden key has a type of its own.
+        value: JSONValue = shown_value(record.get(name))
         keys = value if isinstance(value, list) else [value]
         # What is equal for Python need not be for the store (1 and True), nor the other way round.
         if not all(type(key) in types for key in keys):

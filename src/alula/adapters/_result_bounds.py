@@ -80,11 +80,9 @@ def size_of(value: JSONValue) -> int:
 
     Examples:
         >>> size_of({"text": "12345", "n": 1, "tags": ["ab"]})
-        26
+        24
     """
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, bytes | bytearray):
+    if isinstance(value, str | bytes | bytearray):
         return len(value)
     if isinstance(value, Mapping):
         return sum(len(str(name)) + size_of(item) for name, item in value.items())

@@ -481,3 +481,22 @@ async def test_where_the_database_refuses_the_write_as_such_all_go_alone(
         *(service.patch(key, {"on": 5}) for key in KEYS[:3]), return_exceptions=True
     )
     assert [type(answer) for answer in answers] == [expected] * 3
+
+
+async def test_a_stopped_write_that_did_nothing_is_sent_again_for_each(model, monkeypatch):
+    is_first = True
+    bulk_write = type(model).bulk_write
+
+    async def stop(self, *given, **options):
+        nonlocal is_first
+        if is_first:
+            is_first = False
+            raise _batches.WriteStopped
+        return await bulk_write(self, *given, **options)
+
+    monkeypatch.setattr(type(model), "bulk_write", stop)
+    service = MongoDBService(model)
+    answers = await asyncio.gather(*(service.patch(key, {"on": 5}) for key in KEYS[:3]))
+    assert [answer["on"] for answer in answers] == [5] * 3
+    assert not is_first
+    assert await model.count_documents({"on": 5}) == 3

@@ -8,13 +8,16 @@ from datetime import UTC, datetime
 import pytest
 from bson import DatetimeMS, ObjectId
 from pymongo import AsyncMongoClient, monitoring
+from pymongo.errors import OperationFailure
 from tests.adapters.caller import names_of_caller
 from tests.adapters.mongodb.conftest import DATABASE
 
 from alula._context import Params
+from alula.adapters._result_bounds import MAX_RESULT
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService
 from alula.errors import BadRequest, Conflict, NotFound, Unavailable
+from alula.query import EMPTY_QUERY
 
 HEX = "64b0000000000000000000d1"
 ID = ObjectId(HEX)
@@ -617,3 +620,17 @@ async def test_an_index_that_ends_with_the_id_serves_a_page(collection, directio
     plan = repr((await cursor.explain())["queryPlanner"]["winningPlan"])
     assert "IXSCAN" in plan
     assert "SORT" not in plan
+
+
+@pytest.mark.parametrize("code", [11601, 13436])
+async def test_a_size_that_an_outage_keeps_from_being_measured_is_an_error(
+    people, collection, monkeypatch, code
+):
+    """Only where the database refuses the aggregation are the records read in its place."""
+
+    async def fail(*_, **__):
+        raise OperationFailure("not now", code)
+
+    monkeypatch.setattr(type(collection), "aggregate", fail)
+    with pytest.raises(Unavailable):
+        await people._measure(EMPTY_QUERY, Params(), people.options, MAX_RESULT)

@@ -208,6 +208,29 @@ def test_a_removed_column_lacks_no_default(folder):
     assert folder.alula("migrate").count("ran") == 2
 
 
+DROPS_A_COLUMN = """
+from alembic import op
+
+revision, down_revision = "b0b0b0b0b0b0", "FIRST"
+
+def upgrade():
+    with op.batch_alter_table("messages") as batch:
+        batch.drop_column("likes")
+"""
+
+
+def test_a_column_that_a_migration_by_hand_drops_takes_its_check_along(folder):
+    folder.write(COLUMN)
+    folder.generate()
+    migrations = folder.path / "migrations"
+    first = next(migrations.glob("*.py")).stem.partition("_")[0]
+    (migrations / "b0b0b0b0b0b0_drop.py").write_text(DROPS_A_COLUMN.replace("FIRST", first))
+    folder.write("")
+    assert folder.alula("migrate").count("ran") == 2
+    assert "as the models" in folder.alula("migrate", "--check")
+    folder.run("insert into messages (text) values ('Hello')")
+
+
 def test_a_search_path(postgresql_schema, tmp_path, monkeypatch):
     monkeypatch.setenv("ALULA_ENV", "production")
     folder = Folder(tmp_path, monkeypatch, postgresql_schema)
@@ -286,7 +309,10 @@ def test_applications_without_one_database(tmp_path, monkeypatch):
         f"{text}\napp.use('b', SQLService(rooms, Database(URL)))".replace("URL", "'sqlite://'")
     )
     assert "the services use 2 databases" in folder.alula("migrate", code=2)
-    (tmp_path / "app.py").write_text("from alula import App\napp = App()\n")
+    (tmp_path / "app.py").write_text(
+        "from alula import App\nfrom alula.adapters.memory import MemoryService\n"
+        "app = App()\napp.use('notes', MemoryService())\n"
+    )
     assert "this application has none" in folder.alula("migrate", code=2)
 
 

@@ -164,6 +164,7 @@ def timeout_or_outage(error: errors.PyMongoError) -> FrameworkError:
 
 
 def unavailable(error: object) -> Unavailable:
+    """Return the error for a database that cannot be reached; its note has the driver's reason."""
     unreachable = Unavailable("The database cannot be reached; try again later")
     if isinstance(error, errors.PyMongoError):
         # A note, which clients never see: it is part of the one line that a failed call logs. The
