@@ -15,7 +15,7 @@ TIMES_ASYNCIO = 2.0
 RUNS = 7
 TRIES = 5
 # With the pinned versions, the application of the README loads 314 beside those of an empty Python,
-# 113 of them of alula: limits of results, of failures and of repeated lines have a module each.
+# 98 of them of alula: limits of results, of failures and of repeated lines have a module each.
 MOST_MODULES = 320
 
 
