@@ -284,10 +284,9 @@ class RedactedRecord(dict[str, Any]):
         self.redacted_by = redacted_by
         shown: Any = public if is_mapping(public) else {}
         for name, value in self.items():
-            if name not in shown:
-                if type(value) in _HIDDEN_FORMS:
-                    self[name] = hidden_value(name, value)
-            elif shown[name] is not value and type(value) in _MASKED and shown[name] != value:
+            if name not in shown or (
+                shown[name] is not value and type(value) in _MASKED and shown[name] != value
+            ):
                 self[name] = hidden_value(name, value)
 
     def __repr__(self) -> str:
