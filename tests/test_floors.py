@@ -19,7 +19,7 @@ SRC = Path(__file__).parents[1] / "src"
 
 FLOOR_OF = {
     **dict.fromkeys(["errors", "types", "user_code", "routes", "sockets", "wire"], 1),
-    "late_imports": 1,
+    **dict.fromkeys(["late_imports", "repeats"], 1),
     **dict.fromkeys(["configuration", "connection", "local_process", "shares", "cookies"], 1),
     **dict.fromkeys(["outgoing", "context", "watchdog", "public_error", "hub"], 2),
     "local_server": 2,

@@ -56,6 +56,13 @@ def test_shows_only_what_may_leave():
     assert "Ada" in repr(redacted())
 
 
+@pytest.mark.parametrize("value", [None, True, datetime.date(1815, 12, 10), (1, 2)])
+def test_a_hidden_value_of_another_type_stays_as_it_is_for_the_application(value):
+    user = RedactedRecord({"name": "Ada", "secret": value}, public={"name": "Ada"})
+    assert user["secret"] is value
+    assert json.loads(dumps(public_part(user))) == {"name": "Ada"}
+
+
 @pytest.mark.parametrize(
     "copied",
     [copy.copy, copy.deepcopy, lambda user: user.copy(), lambda u: pickle.loads(pickle.dumps(u))],

@@ -254,6 +254,11 @@ def shown_value(value: Any) -> Any:
     return plain(value)
 
 
+def _is_masked(value: object, shown: object) -> bool:
+    """Tell whether clients see another value, such as the last digits of a number."""
+    return type(value) in _MASKED and shown != value
+
+
 class RedactedRecord(dict[str, Any]):
     """A record as the application sees it, with the part of it that clients may see.
 
@@ -284,10 +289,7 @@ class RedactedRecord(dict[str, Any]):
         self.redacted_by = redacted_by
         shown: Any = public if is_mapping(public) else {}
         for name, value in self.items():
-            if name not in shown:
-                if type(value) in _HIDDEN_FORMS:
-                    self[name] = hidden_value(name, value)
-            elif shown[name] is not value and type(value) in _MASKED and shown[name] != value:
+            if name not in shown or (shown[name] is not value and _is_masked(value, shown[name])):
                 self[name] = hidden_value(name, value)
 
     def __repr__(self) -> str:

@@ -103,12 +103,13 @@ async def test_other_forms_are_read_as_before(body, extended):
     [
         {SECRET: ""},
         {f"${SECRET}": ""},
+        {f"${SECRET}": {"text": 1}},
         {f"text.{SECRET}": ""},
         {f"a.{SECRET}.$x": ""},
         {"$inc": {SECRET: 1}},
         {"text": {f"${SECRET}": 1}},
     ],
-    ids=range(6),
+    ids=range(7),
 )
 async def test_refused_properties_are_not_shown(web, caplog, service, method, data):
     await call(web, "POST", f"/{service}", b'{"text":"a"}', JSON)

@@ -7,7 +7,7 @@ from tests.express.asgi_client import call, post_json
 
 from alula import App, HookContext
 from alula.adapters.memory import MemoryService
-from alula.errors import Conflict, Forbidden, NotAcceptable
+from alula.errors import Conflict, Forbidden, MethodNotAllowed, NotAcceptable
 from alula.express import cors, error_handler, express, json, not_found, rest, urlencoded
 
 JSON = {"content-type": "application/json"}
@@ -348,6 +348,22 @@ async def test_a_body_that_no_parser_takes_is_a_415_where_a_method_would_receive
 async def test_a_body_that_nobody_would_receive_is_no_matter(app, verb):
     answer = await call(app, verb, "/full/5", b"<a/>", {"content-type": "text/xml"})
     assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "allowed"), [(None, "POST"), ({"Allow": "GET, PUT"}, "GET, PUT")]
+)
+async def test_a_service_that_refuses_a_method_may_tell_what_it_allows(headers, allowed):
+    class Refusing:
+        def create(self, data, params):
+            error = MethodNotAllowed("not now")
+            error.headers = headers
+            raise error
+
+    app = express(App()).use(json()).configure(rest())
+    app.use("refusing", Refusing()).use(error_handler())
+    answer = await post_json(app, {}, "/refusing")
+    assert (answer.status, answer.get("allow")) == (405, allowed)
 
 
 async def test_an_unknown_method_is_refused_before_the_body_is_read(app):

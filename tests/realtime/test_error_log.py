@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from alula._repeats import RepeatLimit
 from alula.errors import NotFound, Unavailable
-from alula.logs._repeats import RepeatLimit
 from alula.realtime._calls import log_error
 from alula.realtime._limits import LogLimit
 

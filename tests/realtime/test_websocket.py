@@ -9,6 +9,7 @@ from tests.realtime.asgi_peer import PATH, Peer, settle
 from tests.waiting import eventually
 
 from alula import App
+from alula._shares import Turn, Turns, _after
 from alula._wire import MESSAGES_EXTENSION
 from alula.express import express
 from alula.realtime import socketio
@@ -140,6 +141,33 @@ async def test_calls_begin_in_their_order(web, tasks):
     assert begun == list(range(9))
     assert tasks.log[:3] == ["begin 0", "fast 1", "fast 2"]
     await peer.leave()
+
+
+class HeldTurns(Turns):
+    """Lets no call begin before its turn comes."""
+
+    def __init__(self):
+        super().__init__()
+        self.held = []
+
+    def take(self, address, work):
+        self.held.append(Turn())
+        return _after(self.held[-1], work)
+
+
+async def test_a_call_that_waits_for_its_turn_ends_with_its_connection(web, tasks):
+    peer = await joined(web)
+    web.app.turns = HeldTurns()
+    peer.send('421["fast","tasks",1]')
+    await eventually(lambda: web.app.turns.held)
+    await settle()
+    assert tasks.log == []
+    peer.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(asyncio.shield(peer.task), 30)
+    web.app.turns.held[0].set_result(None)
+    await settle()
+    assert tasks.log == []
 
 
 async def test_a_wake_up_without_work_is_passed_over(web):

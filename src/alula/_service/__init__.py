@@ -1,6 +1,5 @@
 """The handle of a service: untyped, or with the types of its records for type checkers."""
 
-from alula._service._calls import unset_result
 from alula._service._handle import Given as Given
 from alula._service._handle import RawQuery as RawQuery
 from alula._service._handle import ServiceHandle, owning_handle
@@ -8,4 +7,4 @@ from alula._service._typed import AnyTypedService as AnyTypedService
 from alula._service._typed import CustomMethod, TypedService
 from alula._service._typed import check_service_type as check_service_type
 
-__all__ = ["CustomMethod", "ServiceHandle", "TypedService", "owning_handle", "unset_result"]
+__all__ = ["CustomMethod", "ServiceHandle", "TypedService", "owning_handle"]

@@ -17,7 +17,6 @@ __all__ = [
     "emitting_call",
     "forwarding_call",
     "method_call",
-    "unset_result",
 ]
 
 _Emit: TypeAlias = Callable[[str, HookContext], None]
@@ -53,7 +52,7 @@ def compose_calls(
     return emitting_call(composed, emit)
 
 
-def unset_result(context: HookContext) -> RuntimeError:
+def _unset_result(context: HookContext) -> RuntimeError:
     """Return the error for a call that ended without a result."""
     return RuntimeError(
         f"{context.service!r}, `{context.method}`: context.result is UNSET after the call; set it"
@@ -85,7 +84,7 @@ def method_call(service: object, name: str) -> Call:
         if hasattr(result, "__await__"):
             result = await result
         if result is UNSET:
-            raise unset_result(context)
+            raise _unset_result(context)
         context.result = result
         if may_upsert:
             _take_outcome(context)
@@ -135,7 +134,7 @@ def emitting_call(composed: Call, emit: _Emit) -> Call:
     async def run(context: HookContext) -> None:
         await composed(context)
         if context.result is UNSET:
-            raise unset_result(context)
+            raise _unset_result(context)
         if (event := context.event) is not None:
             emit(event, context)
 

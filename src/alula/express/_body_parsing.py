@@ -284,8 +284,6 @@ async def read_body(req: Request, limit: int | None) -> bytes:
 
 
 def _unpacked(raw: bytes, encoding: str, limit: int) -> bytes:
-    if len(raw) > limit:
-        raise _too_large(limit)
     encoding = encoding.strip().lower()
     if encoding in _NOT_ENCODED or not raw:
         return raw

@@ -57,10 +57,6 @@ _ENCODED: Final = {
 """What is looked up for most requests."""
 
 # By none of them, `error_handler` sends a page.
-_ACCEPTED_BY_PROGRAMS: Final = frozenset(
-    {None, b"*/*", b"application/json", b"application/json, text/plain, */*"}
-)
-_SENT_BY_PROGRAMS: Final = frozenset({None, b"application/json"})
 
 
 class Headers(MutableMapping[str, str]):
@@ -134,16 +130,6 @@ class Headers(MutableMapping[str, str]):
             return sent.get(b"content-type", b""), ""
         content_type = self.get("content-type") or ""  # middleware may have set any text
         return content_type.encode("latin-1", "replace"), self.get("content-encoding") or ""
-
-    def ask_for_json(self) -> bool:
-        """Tell whether Accept and Content-Type are what programs send; False is uncertain."""
-        sent = self.sent
-        return (
-            sent.get(b"accept") in _ACCEPTED_BY_PROGRAMS
-            and sent.get(b"content-type") in _SENT_BY_PROGRAMS
-            and self._values is None
-            and len(sent) == len(self._raw)  # as in `of_body`
-        )
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in self._all()

@@ -17,7 +17,7 @@ from starlette.types import Receive
 from alula._context import HookContext, Params, RequestParams
 from alula._http import METHOD_HEADER, METHOD_OF_VERB, allowed_verbs, not_allowed, response_for
 from alula._routes import PlainMatch
-from alula._service import ServiceHandle, owning_handle, unset_result
+from alula._service import ServiceHandle, owning_handle
 from alula._user_code import describe_frames, explain_twin, name_of
 from alula.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
 from alula.express._application import ExpressApplication, ServiceMiddleware
@@ -253,13 +253,7 @@ async def _represent(match: PlainMatch[ServiceHandle], req: Request, res: Respon
 
 
 def _set_response(context: HookContext, res: Response) -> None:
-    """Set status, headers and data by the context of a call that has ended.
-
-    Raises:
-        RuntimeError: It has no result.
-    """
-    if context.result is UNSET:
-        raise unset_result(context)
+    """Set status, headers and data by the context of a call that has ended."""
     res.status_code, by_hooks, res.data = response_for(context)
     for name, value in by_hooks.items():
         # Cookies of middleware stay; any other header of a hook replaces that of middleware.

@@ -359,6 +359,9 @@ def asgi_step(app: ASGIApp) -> Step:
     """Return a step that hands requests to an ASGI application, which always responds.
 
     The application gets the path that the steps before it have matched.
+
+    Raises:
+        BadRequest: By the step, for a path that the application may read in another way.
     """
 
     def delegate(req: Request, res: Response, _: NextFunction) -> None:

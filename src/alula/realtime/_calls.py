@@ -17,6 +17,7 @@ from alula._connection import Connection, begin_call
 from alula._context import HookContext
 from alula._json_encoding import dumps_with_attachments
 from alula._public_error import log_text, public_error
+from alula._repeats import RepeatLimit
 from alula._routes import RouteTable
 from alula._service import ServiceHandle
 from alula._wire import MESSAGE, Frame, Packet, PacketType, encode_packet, encode_text
@@ -27,7 +28,6 @@ from alula.errors import (
     MethodNotAllowed,
     NotFound,
 )
-from alula.logs._repeats import RepeatLimit
 from alula.realtime._engine import Session
 from alula.realtime._limits import CallsUnderWay, LogLimit
 from alula.types import UNSET

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from alula.errors import BadRequest
+from alula.errors import BadRequest, shown_name
 from alula.query._grammar import COMMON_OPERATORS
 from alula.schema._failures import (
     Failures,
@@ -175,10 +175,14 @@ class Changes:
 
     def _operands(self, operator: str, operands: object, failures: Failures) -> Any:
         if not is_mapping(operands):
-            raise BadRequest(f"Invalid value for {operator}: expected an object of fields")
+            raise BadRequest(
+                f"Invalid value for {shown_name(operator)}: expected an object of fields"
+            )
         check = _CHECKS.get(operator)
         if check is None:
-            raise BadRequest(f"Invalid key {operator} in the data: no schema can check its operand")
+            raise BadRequest(
+                f"Invalid key {shown_name(operator)} in the data: no schema can check its operand"
+            )
         changed: dict[str, Any] = {}
         for name, operand in operands.items():
             where = pointer(operator)

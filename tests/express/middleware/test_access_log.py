@@ -181,6 +181,18 @@ async def test_a_response_that_breaks_off_is_reported(lines):
     assert (line.status, line.bytes, line.aborted) == (200, 3, True)
 
 
+async def test_a_whole_response_that_cannot_be_sent_is_reported(lines):
+    async def send(message):
+        raise OSError("the client has left")
+
+    app = app_with()
+    app.get("/", lambda req, res: res.send("abc"))
+    with pytest.raises(OSError, match="the client has left"):
+        await app(scope_of(), Sender(), send)
+    (line,) = lines
+    assert (line.status, line.bytes, line.aborted) == (None, 0, True)
+
+
 async def test_a_request_that_is_cut_off_is_logged(lines):
     began = asyncio.Event()
 

@@ -112,6 +112,21 @@ async def test_some_answers_stay_as_they_are(prepare):
     assert found.get("content-encoding") in {None, "br"}
 
 
+@pytest.mark.parametrize(
+    "headers", [{"cache-control": "no-transform"}, {"content-encoding": "br", "etag": '"1"'}]
+)
+async def test_some_streams_stay_as_they_are(headers):
+    def answer(req, res):
+        for name, value in headers.items():
+            res.set(name, value)
+        res.send(parts())
+
+    found = await get(app_with(answer=answer))
+    assert found.text == LONG * 10
+    assert found.get("content-encoding") == headers.get("content-encoding")
+    assert found.get("etag") == headers.get("etag")
+
+
 async def test_twice_packs_once():
     answer = await get(app_with(compression(), compression()))
     assert answer.get("content-encoding") == "gzip"

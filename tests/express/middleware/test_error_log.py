@@ -65,7 +65,7 @@ async def test_errors_that_say_all_are_a_line_however_many_there_are(caplog, err
 
 async def test_an_outage_does_not_fill_the_log(caplog, monkeypatch):
     seconds = [100.0]
-    monkeypatch.setattr("alula.logs._repeats.monotonic", lambda: seconds[0])
+    monkeypatch.setattr("alula._repeats.monotonic", lambda: seconds[0])
     caplog.set_level(logging.INFO, "alula.express")
     report = reporter(None)
     for path in ("/a", "/b", "/c"):

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from alula._public_error import debug_text, log_text, public_error
+from alula._repeats import RepeatLimit
 from alula._routes import decode_segment
 from alula.errors import FrameworkError
 from alula.express._chain import NextFunction
 from alula.express._request import Request
 from alula.express._response import Response
-from alula.logs._repeats import RepeatLimit
 from alula.outgoing import escape_html, short_line
 
 __all__ = [

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from alula.logs._repeats import RepeatLimit
+from alula._repeats import RepeatLimit
 
 
 @pytest.fixture
 def clock(monkeypatch):
     seconds = [50.0]
-    monkeypatch.setattr("alula.logs._repeats.monotonic", lambda: seconds[0])
+    monkeypatch.setattr("alula._repeats.monotonic", lambda: seconds[0])
     return seconds
 
 
