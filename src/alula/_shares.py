@@ -97,7 +97,9 @@ class Turns:
         >>> turns = Turns()
         >>> async def find():
         ...     return "found"
-        >>> asyncio.run(turns.take("10.0.0.1", find()))
+        >>> async def main():
+        ...     return await turns.take("10.0.0.1", find())
+        >>> asyncio.run(main())
         'found'
     """
 

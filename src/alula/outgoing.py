@@ -277,8 +277,8 @@ class RedactedRecord(dict[str, Any]):
 
     Examples:
         >>> user = RedactedRecord({"name": "Ada", "password": "hash"}, public={"name": "Ada"})
-        >>> user["password"], public_part([user])
-        ('hash', [{'name': 'Ada'}])
+        >>> user["password"] == "hash", user["password"], public_part([user])
+        (True, <hidden: password>, [{'name': 'Ada'}])
     """
 
     __slots__ = ("public", "redacted_by")

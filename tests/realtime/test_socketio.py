@@ -228,7 +228,8 @@ async def test_errors_are_those_of_rest(web, what, error, caplog):
 async def test_debug_shows_the_message_of_an_unexpected_error(caplog):
     caplog.set_level(logging.CRITICAL)
     peer = await joined(make(debug=True))
-    assert (await peer.call("fail", "things", "unexpected"))[0]["message"] == "secret"
+    [error] = await peer.call("fail", "things", "unexpected")
+    assert error["message"] == "ZeroDivisionError: secret"
     await peer.leave()
 
 

@@ -223,6 +223,7 @@ class UploadService:
             BadRequest: The form is not valid, has no file or a field that is not allowed, or a
                 record does not fit its schema.
             PayloadTooLarge: The form exceeds a limit.
+            Unavailable: The upload took longer than ``leftover_age``.
         """
         _GRAMMAR.read_select(params.query)  # before anything is stored
         values = dict(data) if is_mapping(data) else {}

@@ -14,9 +14,10 @@ from alula import App
 from alula._events import HeldEvents
 from alula.adapters import _batching as batching
 from alula.adapters.mongodb import MongoDBService, transaction
+from alula.adapters.mongodb import _batches as batches
 from alula.adapters.mongodb._batches import Batches, Patience
 from alula.adapters.mongodb._options import MongoDBOptions, limited
-from alula.errors import BadRequest, Conflict, NotFound, Unavailable
+from alula.errors import BadRequest, Conflict, NotFound, Timeout, Unavailable
 
 pytestmark = pytest.mark.usefixtures("attempts_to_connect_are_closed")
 
@@ -733,12 +734,87 @@ async def test_a_busy_server_has_more_time(model, monkeypatch):
 
     monkeypatch.setattr(type(model.database), "command", kill)
     for seconds in (0.05, 0.3, 0.5, 1):
-        await patience.write(model, taking(seconds))
+        await patience.write(model, [], taking(seconds))
         assert len(killed) == 0
-    await patience.write(model, taking(2.2))  # not for ever
+    await patience.write(model, [], taking(2.2))  # not for ever
     assert len(killed) == 1
-    await Patience().write(model, taking(0.3))
+    await Patience().write(model, [], taking(0.3))
     assert len(killed) == 2
+
+
+@pytest.fixture
+def stopped_while_waiting(model, monkeypatch):
+    """Return a function: shared writes are done, and stopped while they wait, with this code."""
+
+    def stop(code):
+        is_stopped = asyncio.Event()
+
+        async def kill(*_, **__):
+            is_stopped.set()
+
+        def interrupted(write):
+            async def send(*arguments, **options):
+                failures = []
+                try:
+                    await write(*arguments, **options)
+                except errors.BulkWriteError as error:
+                    failures = error.details["writeErrors"]
+                await is_stopped.wait()
+                wait = {"code": code, "errmsg": "operation was interrupted"}
+                raise errors.BulkWriteError({"writeErrors": failures, "writeConcernErrors": [wait]})
+
+            return send
+
+        monkeypatch.setattr(type(model.database), "command", kill)
+        for name in ("insert_many", "bulk_write"):
+            monkeypatch.setattr(type(model), name, interrupted(getattr(type(model), name)))
+
+    return stop
+
+
+INTERRUPTED = 11601
+
+
+@pytest.mark.parametrize("taken", [(), (3,), range(6)], ids=["none", "one", "all"])
+async def test_creates_that_are_stopped_while_they_wait_are_done(
+    model, stopped_while_waiting, monkeypatch, taken
+):
+    acknowledged = []
+
+    async def acknowledge(_, id):
+        acknowledged.append(id)
+
+    monkeypatch.setattr(batches, "acknowledge", acknowledge)
+    await model.insert_many([{"_id": f"new {n}"} for n in taken] or [{"_id": "other"}])
+    stopped_while_waiting(INTERRUPTED)
+    service = MongoDBService(model)
+    calls = [service.create({"_id": f"new {n}", "on": n}) for n in range(6)]
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    for n, result in enumerate(results):
+        if n in taken:
+            assert isinstance(result, Conflict)
+        else:
+            assert result == {"_id": f"new {n}", "on": n}
+            assert await model.find_one({"_id": f"new {n}"}) == result
+    assert acknowledged == ([] if len(taken) == 6 else ["new 0"])
+
+
+async def test_patches_that_are_stopped_while_they_wait_are_done(model, stopped_while_waiting):
+    await model.insert_many([{"_id": key, "n": n} for n, key in enumerate(FREE)])
+    stopped_while_waiting(INTERRUPTED)
+    service = MongoDBService(model)
+    results = await asyncio.gather(*(service.patch(key, {"on": 1}) for key in FREE))
+    assert results == [{"_id": key, "n": n, "on": 1} for n, key in enumerate(FREE)]
+
+
+async def test_a_stopped_write_whose_acknowledgement_fails_is_an_error(
+    model, stopped_while_waiting
+):
+    stopped_while_waiting(64)
+    service = MongoDBService(model)
+    calls = [service.create({"_id": f"new {n}"}) for n in range(6)]
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert any(isinstance(result, Timeout | Unavailable) for result in results)
 
 
 async def test_who_is_cancelled_cancels_the_write(model):
@@ -750,7 +826,7 @@ async def test_who_is_cancelled_cancels_the_write(model):
         finally:
             ended.append(True)
 
-    task = asyncio.ensure_future(Patience().write(model, write))
+    task = asyncio.ensure_future(Patience().write(model, [], write))
     await asyncio.sleep(0.02)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -425,7 +425,8 @@ async def insert_batch(model: Collection, patience: Patience, new: list[bytes]) 
 
     try:
         if model.write_concern.acknowledged:
-            await patience.write(model, send)
+            ids = [document["_id"] for document in documents]
+            await patience.write(model, ids, send)
         else:  # nobody waits for that, and it may have no session
             await send()
     except WriteStopped:
@@ -599,7 +600,7 @@ async def _write_patches(
         await model.bulk_write(statements, ordered=False, session=session)
 
     try:
-        await patience.write(model, send)
+        await patience.write(model, [record["_id"] for record in expected], send)
     except WriteStopped:
         return await _not_written(model, expected)
     except errors.BulkWriteError as error:
@@ -650,15 +651,19 @@ class Patience:
     def __init__(self) -> None:
         self._last = 0.0
 
-    async def write(self, model: Collection, write: Write) -> None:
+    async def write(self, model: Collection, ids: Sequence[Id], write: Write) -> None:
         """Send a command.
+
+        A command may be done when it is stopped, and only wait until that is acknowledged. Then
+        the server has answered for each record, and the wait alone is repeated.
 
         Args:
             model: Its collection.
+            ids: Of the records that it writes, in its order.
             write: Sends it with a session.
 
         Raises:
-            WriteStopped: It took too long.
+            WriteStopped: It took too long, and nobody knows what it had done by then.
             PyMongoError: What ``write`` raises.
         """
         client = model.database.client
@@ -677,6 +682,17 @@ class Patience:
                     with suppress(errors.PyMongoError):
                         await client.admin.command("killSessions", [session.session_id])
                 await task
+            except errors.BulkWriteError as error:
+                details: Any = error.details
+                waits = {failure["code"] for failure in details["writeConcernErrors"]}
+                if not is_stopped or waits != {_INTERRUPTED}:
+                    raise
+                failed = {failure["index"] for failure in details["writeErrors"]}
+                done = [each for index, each in enumerate(ids) if index not in failed]
+                if done:
+                    await acknowledge(model, done[0])
+                if failed:
+                    raise errors.BulkWriteError({**details, "writeConcernErrors": []}) from error
             except errors.OperationFailure as error:
                 if not is_stopped or error.code != _INTERRUPTED:
                     raise

@@ -287,6 +287,7 @@ def socketio(
         websocket: Options of ``websockets.connect``, such as ``ssl`` and ``proxy``.
 
     Raises:
+        TypeError: ``url`` is not a text.
         ValueError: The URL or an option is not valid.
 
     Examples:
