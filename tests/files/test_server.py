@@ -64,10 +64,11 @@ def serve(*store: object):
         process.stdout.close()
 
 
-def wait_until(condition, seconds=30):
+def wait_until(condition, seconds=120):
+    """Wait as long as the connections do: the machine may be busy with other tests."""
     until = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < until
+        assert time.monotonic() < until, f"it did not come true in {seconds} seconds"
         time.sleep(0.01)
 
 

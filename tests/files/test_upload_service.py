@@ -425,6 +425,30 @@ async def test_several_that_may_not_be_removed_at_once_are_not_marked(tmp_path, 
     assert written == []
 
 
+async def test_a_service_of_records_may_remove_several_at_once_without_an_option(tmp_path):
+    class Rows:
+        """A service that is no adapter, so it cannot be asked in advance."""
+
+        def __init__(self):
+            self.kept = MemoryService(multi=True)
+
+        async def create(self, data, params):
+            return await self.kept.create(data, params)
+
+        async def find(self, params):
+            return await self.kept.find(params)
+
+        async def remove(self, id, params):
+            return await self.kept.remove(id, params)
+
+    service = UploadService(LocalFileStore(tmp_path), Rows())
+    uploads = application(tmp_path, service=service).service("uploads")
+    for content in (b"a", b"b"):
+        await uploads.create({**CONTENT, "content": content})
+    removed = await uploads.remove(None)
+    assert (len(removed), files_below(tmp_path)) == (2, [])
+
+
 async def test_the_query_decides_what_is_removed(app, tmp_path):
     uploads = app.service("uploads")
     for title in ("mine", "mine", "theirs"):

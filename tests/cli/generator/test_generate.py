@@ -41,12 +41,15 @@ class TestServices:
         before = files_of(application)
         said = generate("service", "chat-rooms", "--path=api/rooms", "--fields=title:str,open:bool")
         after = files_of(application)
-        assert changes(before, after) == {
+        # One path is on one line, several are on a line each.
+        one, two = (files["paths.py"] for files in (before, after))
+        several = 'Literal[\n    "messages",\n    "api/rooms",\n]'
+        assert two == one.replace('Literal["messages"]', several) != one
+        assert changes({**before, "paths.py": two}, after) == {
             "services/__init__.py": [
                 "from services.chat_rooms.service import add_chat_rooms",
                 "    app.configure(add_chat_rooms)",
             ],
-            "paths.py": ['    "api/rooms",'],
         }
         assert {path for path in after if path not in before} == {
             f"services/chat_rooms/{name}.py"

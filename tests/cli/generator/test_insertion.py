@@ -30,6 +30,15 @@ class TestImports:
         new = "from services.z import name\n"
         assert add_import(code, "services.z", "name", OWN) == code + new
 
+    def test_those_of_one_package_stand_together(self):
+        code = "import os\n\nimport anyio\nfrom alula.client import a\n\nfrom app import b\n"
+        new = "from alula.authentication import c\n"
+        expected = code.replace("from alula.client", f"{new}from alula.client")
+        assert add_import(code, "alula.authentication", "c", {"app"}) == expected
+        new = "from alula.schema import c\n"
+        expected = code.replace("import a\n", f"import a\n{new}")
+        assert add_import(code, "alula.schema", "c", {"app"}) == expected
+
     def test_apart_from_those_of_packages(self):
         code = "import os\n\nfrom alula import App\n\nx = 1\n"
         expected = "import os\n\nfrom alula import App\n\nfrom services.a import b\n\nx = 1\n"
@@ -65,7 +74,7 @@ class TestImports:
 
     def test_remarks_stay(self):
         code = "from a import (\n    c,  # why\n)\n"
-        assert add_import(code, "a", "b") == f"{code}\nfrom a import b\n"
+        assert add_import(code, "a", "b") == f"{code}from a import b\n"
 
     def test_a_relative_import_is_another_module(self):
         code = "from .a import c\n"
@@ -221,6 +230,13 @@ class TestBehindAStatement:
 
     def test_once(self):
         assert add_after("x = 1\nz = 3\n", "x = 1", "z = 3") == "x = 1\nz = 3\n"
+
+    def test_several_in_a_function(self):
+        code = "def f():\n    x = 1\n    return x\n"
+        new = "# why\ny = 2\nz = 3"
+        expected = "def f():\n    x = 1\n    # why\n    y = 2\n    z = 3\n    return x\n"
+        assert add_after(code, "x = 1", new) == expected
+        assert add_after(expected, "x = 1", new) == expected
 
     def test_where_it_is_not_there(self):
         with pytest.raises(NoPlaceError, match="not contain x = 1"):

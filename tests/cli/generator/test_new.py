@@ -46,7 +46,7 @@ class TestFiles:
         assert not {".env", "services/users/service.py"} & files.keys()
         assert "SQLService(table" in files["services/messages/service.py"]
         assert 'Column("text", Text, nullable=False)' in files["services/messages/schema.py"]
-        assert ".data' / 'shop.sqlite" in files["configuration.py"]
+        assert '".data" / "shop.sqlite"' in files["configuration.py"]
         assert '"alula[server,schema,cli,sql,migrations]>=' in files["pyproject.toml"]
 
     def test_in_memory(self, new, tmp_path):

@@ -55,7 +55,7 @@ def test_it_serves_https(authority, files, tmp_path):
     options = ("--port", "0", "--ssl-certfile", "cert.pem", "--ssl-keyfile", "key.pem")
     with running(tmp_path, "serve", *options) as command:
         port = command.port()
-        assert f"listening on https://127.0.0.1:{port}" in command.text
+        command.wait_for(f"listening on https://127.0.0.1:{port}")
         connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=SECONDS, context=trust)
         with closing(connection):
             connection.request("GET", "/")

@@ -244,6 +244,18 @@ def test_a_command_serves_until_a_signal_comes(bound, kind, tmp_path):
     assert bound[0].fileno() == -1
 
 
+@pytest.mark.usefixtures("_signals_as_they_were")
+@pytest.mark.parametrize("environment", ["", "production"])
+def test_an_environment_that_is_not_set_is_told(bound, environment, caplog, monkeypatch):
+    monkeypatch.setenv("ALULA_ENV", environment)
+    thread = stopping(bound, signal.SIGINT, [])
+    settings = WorkerSettings("app:app", access_log=False)
+    serve_with_workers(settings, host="127.0.0.1", port=0, path=None)
+    thread.join(SECONDS)
+    told = "ALULA_ENV is not set, so settings of development count" in caplog.text
+    assert told == (not environment)
+
+
 def test_a_port_in_use_is_an_error(sock):
     host, port = sock.getsockname()
     for start in (

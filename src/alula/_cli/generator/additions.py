@@ -64,6 +64,10 @@ To require users to be signed in, add this hook to a service:
 
   from alula.authentication import authenticate
   app.service("...").hooks(around=[authenticate("jwt")])"""
+_CHEAP_HASHES: Final = """\
+# A hash of a password takes 0.1 seconds on purpose. Tests need not wait for that.
+passwords = Passwords(time_cost=1, memory_cost=8, parallelism=1, least_floor=0)
+app.service("authentication").service.strategy("local").passwords = passwords"""
 _EVENTS_ARE_OPEN: Final = """
 Events still go to everyone who is connected, also those of services that require a sign-in.
 Change that in channels.py, so that only users who are signed in join a channel:
@@ -204,6 +208,7 @@ def add_authentication(here: Path, *, force: bool, dry_run: bool) -> None:
         code=f"from pydantic import Field, SecretStr\n\n{field}",
     )
     _add_secret_variable(plan, f"{project.choices.prefix}{_SECRET}")
+    _hash_cheaply_in_tests(plan)
     choice = "authentication = true"
     old = re.compile(r"authentication\s*=\s*(?:true|false)\b")
     plan.change(
@@ -300,6 +305,21 @@ def _register(
         lambda code: add_import(add_statement(code, function, statement), source, name, modules),
         where=f"at the end of {function}",
         code=f"from {source} import {name}\n\n{statement}",
+    )
+
+
+def _hash_cheaply_in_tests(plan: Plan) -> None:
+    """Let the tests of the application hash passwords as `alula new` does."""
+    plan.change(
+        "conftest.py",
+        lambda code: add_import(
+            add_after(code, "app = make_app(settings)", _CHEAP_HASHES),
+            "alula.authentication",
+            "Passwords",
+        ),
+        where="in the fixture app, after app = make_app(settings)",
+        code=f"from alula.authentication import Passwords\n\n{_CHEAP_HASHES}",
+        optional=True,
     )
 
 

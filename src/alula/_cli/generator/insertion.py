@@ -60,12 +60,14 @@ def add_import(code: str, module: str, name: str, own: Collection[str] = ()) -> 
             lines = _import_lines(module, [*names, name])
             return _insert(code, node.lineno - 1, lines, _end(node) - node.lineno + 1)
     lines = _import_lines(module, [name])
-    own_imports = [node for node in imports if _root(_module(node)) in own and _root(module) in own]
-    for later in own_imports:
+    # The imports of one package stand together, and so do those of the application.
+    roots = {_root(module), *(own if _root(module) in own else ())}
+    together = [node for node in imports if _root(_module(node)) in roots]
+    for later in together:
         if _module(later) > module:
             return _insert(code, later.lineno - 1, lines)
-    if own_imports:
-        return _insert(code, _end(own_imports[-1]), lines)
+    if together:
+        return _insert(code, _end(together[-1]), lines)
     if imports:
         return _insert(code, _end(imports[-1]), ["", *lines])
     return _insert(code, _docstring_end(code), ["", *lines])
@@ -113,19 +115,22 @@ def add_statement(code: str, function: str, statement: str) -> str:
     raise NoPlaceError(f"it has no function {function} at the top level")
 
 
-def add_after(code: str, anchor: str, statement: str) -> str:
-    """Return code with a top-level statement after another one.
+def add_after(code: str, anchor: str, new: str) -> str:
+    """Return code with statements after another one, at the top level or in a function.
+
+    The code stays as it is if the last of the new statements is there already.
 
     Raises:
         NoPlaceError: The other statement is not there.
     """
-    wanted, new = (ast.unparse(ast.parse(text)) for text in (anchor, statement))
-    body = _parse(code).body
-    if any(ast.unparse(node) == new for node in body):
+    wanted, last = (ast.unparse(ast.parse(text).body[-1]) for text in (anchor, new))
+    statements = [node for node in ast.walk(_parse(code)) if isinstance(node, ast.stmt)]
+    if any(ast.unparse(node) == last for node in statements):
         return code
-    for node in body:
+    for node in statements:
         if ast.unparse(node) == wanted:
-            return _insert(code, _end(node), [statement])
+            indent = _indent(code, node)
+            return _insert(code, _end(node), [f"{indent}{line}" for line in new.splitlines()])
     raise NoPlaceError(f"it does not contain {anchor}")
 
 
@@ -289,7 +294,9 @@ def _docstring_end(code: str) -> int:
 
 
 def _module(node: ast.Import | ast.ImportFrom) -> str:
-    return (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
+    if isinstance(node, ast.Import):
+        return node.names[0].name
+    return "." * node.level + (node.module or "")
 
 
 def _root(module: str) -> str:
