@@ -222,13 +222,20 @@ def test_fails_without_valgrind(baseline, monkeypatch, capsys):
 
 
 def test_prints_tables(monkeypatch, capsys):
-    names = [*gate.REQUESTS, "get: service call", "bare", "get: with server", "bare: with server"]
-    figures = dict(zip(names, [400, 800, 1200, 900, 500, 100, 50, 1000, 600], strict=True))
+    figures = {
+        **dict.fromkeys(gate.REQUESTS, 800),
+        "get": 400,
+        "get: service call": 100,
+        "bare": 50,
+        "get: with server": 1000,
+        "bare: with server": 600,
+    }
     counts = {name: Counts(figure, {}) for name, figure in figures.items()}
     monkeypatch.setattr(gate, "count", lambda program: counts)
     assert gate.main(["--table"]) == 0
     rows = capsys.readouterr().out.splitlines()
     assert "| get | 400 | 8.0 |" in rows
+    assert "| generated patch | 800 | 16.0 |" in rows
     assert "| server | 600 | 60% |" in rows
     assert "| application | 300 | 30% |" in rows
     assert "| service call | 100 | 10% |" in rows
@@ -283,8 +290,9 @@ def test_one_hook_more_makes_the_gate_fail(tmp_path):
     require_valgrind()
     counts = count([sys.executable, "-c", SLOWED])
     before = {"get": counts["as before"]}
-    again = list(gate.judge(before, {"get": counts["again"]}))
-    assert [failed for _, failed in again] == [False]
+    again = gate.judge(before, {"get": counts["again"]})
+    # It may tell of a gain: now and then a block holds work that is not the request's.
+    assert not any(failed for _, failed in again)
     lines = list(gate.judge(before, {"get": counts["slowed"]}))
     assert all(failed for _, failed in lines)
     assert any(line.strip() == "+1 __main__:pass_on" for line, _ in lines)
