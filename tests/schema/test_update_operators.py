@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from bson import ObjectId
@@ -16,6 +16,8 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    InstanceOf,
+    WithJsonSchema,
     field_validator,
 )
 from pymongo import AsyncMongoClient
@@ -566,6 +568,18 @@ async def test_a_field_gets_the_name_that_its_model_reads(collection):
     for given in ({"one": "a"}, {"first": "a"}):
         changed = await app.service("named").patch(str(new.inserted_id), given)
         assert changed == {"_id": new.inserted_id, "first": "a", "second": "b"}
+
+
+async def test_a_type_without_a_schema_of_data_takes_no_operator_for_numbers():
+    class Stored(BaseModel):
+        key: Annotated[
+            InstanceOf[ObjectId] | None, WithJsonSchema({"type": "string"}, mode="serialization")
+        ] = None
+
+    app = App().use("stored", with_schema(Unreached(update_operators=OPERATORS), Stored))
+    with pytest.raises(BadRequest, match="validation failed") as caught:
+        await app.service("stored").patch(1, {"$inc": {"key": 1}})
+    assert paths_of(caught.value) == ["/$inc/key"]
 
 
 LIMITED = {
