@@ -83,6 +83,10 @@ CHANGES = {
     "a column with a check more": ("", 'Column("ok", sa.Boolean),'),
     "a larger number": ('Column("n", sa.Integer),', 'Column("n", sa.BigInteger),'),
     "a smaller number": ('Column("n", sa.BigInteger),', 'Column("n", sa.SmallInteger),'),
+    "another type and another default": (
+        'Column("n", sa.Integer, server_default="1"),',
+        'Column("n", sa.BigInteger, server_default="2"),',
+    ),
     "a longer text": ('Column("s", sa.String(5)),', 'Column("s", sa.String(9)),'),
     "a unique column": ('Column("n", sa.Integer),', 'Column("n", sa.Integer, unique=True),'),
     "a unique column less": ('Column("n", sa.Integer, unique=True),', 'Column("n", sa.Integer),'),
@@ -169,7 +173,13 @@ def test_a_convention_for_names(changing):
 
 def test_tables_of_development(changing, monkeypatch):
     monkeypatch.setenv("ALULA_ENV", "development")
-    kept = ["a new column of an enum", "a value less", "another check", "a larger number"]
+    kept = [
+        "a new column of an enum",
+        "a new column of a list of an enum",
+        "a value less",
+        "another check",
+        "a larger number",
+    ]
     changing.write({name: CHANGES[name][0] for name in kept})
     changing.alula("openapi")
     changing.create()
