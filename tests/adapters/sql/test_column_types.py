@@ -1,5 +1,6 @@
 """The values of columns on both databases, against the comparisons of records in memory."""
 
+import math
 import random
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -11,7 +12,7 @@ import sqlalchemy
 from sqlalchemy.dialects import postgresql
 from tests.adapters.sql.statements import created, ids_where, insert, read, records, selected
 
-from alula.adapters.sql._columns._number_types import compare_decimals
+from alula.adapters.sql._columns._number_types import compare_decimals, read_single
 from alula.adapters.sql._columns._sqlalchemy_types import column_type, driver_value
 from alula.adapters.sql._database import Database
 from alula.errors import BadRequest
@@ -557,3 +558,9 @@ def test_values_of_unknown_columns_are_as_the_driver_takes_them():
     ]  # fmt: skip
     assert driver_value(NOON, "postgresql") is NOON
     assert driver_value({"a": 1}, "postgresql") == '{"a":1}'
+
+
+@pytest.mark.parametrize("value", ["abc", math.inf, -math.inf])
+def test_a_value_without_a_shortest_number_stays(value):
+    """PostgreSQL has infinity, and a column of SQLite may hold what another program stored."""
+    assert read_single(value) == value
