@@ -35,11 +35,30 @@ OWN_OPTIONS: Final = ("accept_during_setup", "late_request_seconds")
 
 _WITHOUT_EFFECT: Final = frozenset(
     {
-        *("app", "host", "port", "uds", "fd", "loop", "http", "ws", "lifespan", "factory"),
-        *("reload", "reload_dirs", "reload_delay", "reload_includes", "reload_excludes"),
-        *("workers", "timeout_worker_healthcheck", "env_file", "callback_notify"),
-        *("timeout_notify", "limit_max_requests_jitter", "ws_max_queue"),
-        *("h11_max_incomplete_event_size", "use_colors"),
+        "app",
+        "host",
+        "port",
+        "uds",
+        "fd",
+        "loop",
+        "http",
+        "ws",
+        "lifespan",
+        "factory",
+        "reload",
+        "reload_dirs",
+        "reload_delay",
+        "reload_includes",
+        "reload_excludes",
+        "workers",
+        "timeout_worker_healthcheck",
+        "env_file",
+        "callback_notify",
+        "timeout_notify",
+        "limit_max_requests_jitter",
+        "ws_max_queue",
+        "h11_max_incomplete_event_size",
+        "use_colors",
     }
 )
 """Options of uvicorn that its own server and its own protocols read."""
