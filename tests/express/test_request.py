@@ -99,6 +99,16 @@ def test_its_repr_leaves_the_query_string_out():
     assert repr(req) == "<Request POST /a/b>"
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["access_token", "code", "feathers_token", "id_token", "state", "ticket", "token"],
+)
+def test_the_shown_url_has_no_secrets(name):
+    req = request("GET", f"/a?page=2&{name}=secret&postcode=1&b_{name}=3")
+    assert req.shown_url == f"/a?page=2&{name}=...&postcode=1&b_{name}=3"
+    assert request("GET", f"/a?{name}=s%26ecret").shown_url == f"/a?{name}=..."
+
+
 # -- what is parsed -------------------------------------------------------------------------------
 
 

@@ -410,6 +410,25 @@ async def test_empty_results_have_no_body(result, status, body):
     assert answer.vary == {"Accept"}
 
 
+@pytest.mark.parametrize("with_formatter", [False, True])
+@pytest.mark.parametrize(("result", "body"), [(None, b""), ({"a": 1}, b'{"a":1}')])
+async def test_a_redirect_without_a_result_has_no_body(result, body, with_formatter):
+    class Service:
+        async def find(self, params):
+            return result
+
+    async def redirect(context):
+        context.http = {"location": "/next"}
+
+    app = express(App())
+    app.configure(rest(lambda req, res: res.json(res.data)) if with_formatter else rest())
+    app.use("service", Service())
+    app.service("service").hooks(after=[redirect])
+    answer = await call(app, url="/service")
+    assert (answer.status, answer.get("location"), answer.body) == (303, "/next", body)
+    assert answer.vary == {"Accept"}
+
+
 @pytest.mark.parametrize(
     ("http", "status", "headers"),
     [

@@ -20,7 +20,10 @@ from alula.types import UNSET
 __all__ = ["Request", "split_path", "without_id"]
 
 _NO_PARAMS: dict[str, str] = {}
-_TOKEN: Final = re.compile(r"([?&]access_token=)[^&]*")
+# Parameters of OAuth, OpenID Connect and sign-in links, whose values let somebody sign in.
+_SECRET_PARAMETER: Final = re.compile(
+    r"([?&](?:access_token|code|feathers_token|id_token|state|ticket|token)=)[^&]*"
+)
 
 # Whether there is a body shows in the headers of HTTP/1 alone.
 _WITH_FRAMES = frozenset({"2", "3"})
@@ -96,8 +99,12 @@ class Request:
 
     @property
     def shown_url(self) -> str:
-        """As `url`, without the value of an ``access_token``: for messages, which get logged."""
-        return _TOKEN.sub(r"\1...", self.url)
+        """As `url`, without the values of tokens and codes: for messages, which get logged.
+
+        The names of such parameters are ``access_token``, ``code``, ``feathers_token``,
+        ``id_token``, ``state``, ``ticket`` and ``token``.
+        """
+        return _SECRET_PARAMETER.sub(r"\1...", self.url)
 
     @property
     def shown_path(self) -> str:

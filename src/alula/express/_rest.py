@@ -310,10 +310,16 @@ async def _run_while_connected(call: Awaitable[None], req: Request) -> None:
 async def send_result(formatter: Formatter | None, req: Request, res: Response) -> None:
     """Have the formatter send ``res.data``; it is sent as JSON if there is none.
 
+    A redirect without a result has an empty body, whatever the formatter.
+
     Raises:
         RuntimeError: The formatter sent nothing.
         Exception: What it raises.
     """
+    if res.data is None and 300 <= res.status_code < 400:
+        res.vary("Accept")
+        res.end()
+        return
     if formatter is None:
         res.send_result(res.data)
         return

@@ -35,8 +35,9 @@ _POLICY: Final = (
 def not_found(*, verbose: bool = False, hints: bool = True) -> Middleware:
     """Return middleware that raises `NotFound`; it goes last, before the error handler.
 
-    An ``access_token`` in the URL is left out of the error, which loggers get as it is. In debug
-    mode, the message suggests a similar path, and ``/`` is a page that lists the services.
+    The error has the URL without tokens and codes (`Request.shown_url`), since loggers get it
+    unchanged. In debug mode, the message suggests a similar path, and ``/`` is a page that lists
+    the services.
 
     Args:
         verbose: Name the URL in the message.
@@ -65,7 +66,7 @@ def page_not_found(
     Returns:
         None if that page is the response.
     """
-    # Only a query string can have what `shown_url` leaves out.
+    # Only query strings contain secrets that `shown_url` removes.
     url, hint = req.shown_url if req.scope["query_string"] else req.path, ""
     if hints and req.app.debug:
         is_root = req.path in {"", "/"} and not req.base_url and req.method in {"GET", "HEAD"}
