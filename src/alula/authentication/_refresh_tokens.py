@@ -9,11 +9,9 @@ ends for both.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import logging
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping
+from secrets import token_bytes
 from typing import Any, Final
 
 from alula._context import Params
@@ -25,6 +23,7 @@ from alula.authentication._attempt import (
     current_attempt,
     session_ended,
 )
+from alula.authentication._sealed import Seal
 from alula.authentication._sessions import Sessions
 from alula.authentication._strategies import AuthenticationStrategy
 from alula.errors import NotAuthenticated, NotFound
@@ -32,7 +31,6 @@ from alula.errors import NotAuthenticated, NotFound
 __all__ = ["RefreshStrategy", "RefreshTokens"]
 
 _log: Final = logging.getLogger("alula.authentication")
-_MAX_TOKEN_LENGTH: Final = 256
 
 
 class RefreshTokens(Extension):
@@ -44,12 +42,11 @@ class RefreshTokens(Extension):
 
     def __init__(self, sessions: Sessions) -> None:
         self.sessions = sessions
-        self._key = b""
+        self._seal = Seal(token_bytes(32))  # until the setup, which knows the secret
 
     async def setup(self, authentication: Any) -> None:
         """Derive the key of the tags from the secret."""
-        # A key of its own, so that no tag is the valid signature of something else.
-        self._key = authentication.tokens.derived_key(b"alula refresh token")
+        self._seal = Seal(authentication.derived_key(b"alula refresh token"))
 
     async def response(self, attempt: Attempt) -> dict[str, Any]:
         """Return the response with the refresh token behind the access token."""
@@ -61,8 +58,7 @@ class RefreshTokens(Extension):
 
     def create(self, session: Session) -> str:
         """Return the current refresh token of a session."""
-        signed = f"{session.id}.{session.rotation}"
-        return f"{signed}.{self._tag(signed)}"
+        return self._seal.seal(f"{session.id}.{session.rotation}")
 
     async def rotate(self, refresh_token: object) -> Session:
         """Use up a refresh token, and return its session, for which `create` makes the next token.
@@ -96,12 +92,9 @@ class RefreshTokens(Extension):
         Raises:
             NotAuthenticated: It is not a refresh token.
         """
-        if isinstance(token, str) and len(token) <= _MAX_TOKEN_LENGTH and token.isascii():
-            signed, _, tag = token.rpartition(".")
-            # `==` would tell by its time how much of a guessed tag is right.
-            if hmac.compare_digest(tag, self._tag(signed)):
-                session_id, _, rotation = signed.rpartition(".")
-                return session_id, int(rotation)
+        if (text := self._seal.unseal(token)) is not None:
+            session_id, _, rotation = text.rpartition(".")
+            return session_id, int(rotation)
         raise NotAuthenticated("Invalid refresh token")
 
     async def _detect_reuse(self, record: Mapping[str, Any], rotation: int) -> Session:
@@ -118,10 +111,6 @@ class RefreshTokens(Extension):
             ascii(session.user_id),
         )
         raise session_ended()
-
-    def _tag(self, signed: str) -> str:
-        tag = hmac.digest(self._key, signed.encode(), hashlib.sha256)
-        return urlsafe_b64encode(tag).rstrip(b"=").decode()
 
 
 class RefreshStrategy(AuthenticationStrategy):

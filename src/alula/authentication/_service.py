@@ -259,7 +259,7 @@ class AuthenticationService(StrategyTable):
         if self._users is not None:
             self._users.setup()
         if self._has_tickets or app.settings.get("authentication_tickets"):
-            await self.tickets.offer(app, path)
+            self.tickets.offer(app, path)
 
     async def sign_in(
         self,

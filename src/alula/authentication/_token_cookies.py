@@ -14,7 +14,6 @@ from __future__ import annotations
 import hmac
 import re
 import time
-from base64 import urlsafe_b64encode
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,6 +22,7 @@ from typing import Any, Final, Protocol
 from alula._context import HookContext, Params
 from alula._cookies import SameSite, format_cookie, parse_cookies
 from alula._identity import AmbientCredentials, SentRequest, services_of_host
+from alula.authentication._sealed import Seal
 from alula.errors import Forbidden, FrameworkError, NotAuthenticated
 from alula.hooks import Next
 from alula.outgoing import public_part
@@ -274,20 +274,16 @@ class TokenCookies:
             )
         given = headers.get(_CSRF_HEADER, "").encode("utf-8", "replace")
         # `==` would tell by its time how much of a guessed token is right.
-        if not hmac.compare_digest(given, self._csrf_token(binding).encode()):
+        if not hmac.compare_digest(given, self._csrf.tag(binding).encode()):
             raise Forbidden(
                 "The header X-CSRF-Token is missing or not valid; send the value of the cookie"
                 f" {self._options.csrf_name}"
             )
 
-    def _csrf_token(self, binding: str) -> str:
-        tag = hmac.digest(self._csrf_key, binding.encode(), "sha256")
-        return urlsafe_b64encode(tag).rstrip(b"=").decode()
-
     @cached_property
-    def _csrf_key(self) -> bytes:
-        key: bytes = self._authentication.derived_key(b"csrf token")
-        return key
+    def _csrf(self) -> Seal:
+        """Makes the CSRF tokens."""
+        return Seal(self._authentication.derived_key(b"csrf token"))
 
     # -- sign-in and sign-out ------------------------------------------------------------------
 
@@ -316,7 +312,7 @@ class TokenCookies:
             return
         options, sessions = self._options, self._authentication.sessions
         payload = self._authentication.verify_access_token(token)
-        csrf_token = self._csrf_token(_binding(token, payload))
+        csrf_token = self._csrf.tag(_binding(token, payload))
         age = max(int(payload["exp"] - time.time()), 0)
         refresh_age = age if sessions is None else sessions.lifetime // 1000
         lines = [
