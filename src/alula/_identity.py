@@ -306,7 +306,8 @@ async def identify_connection(
     """Sign a new connection in by the headers of its handshake, as REST does by those of a request.
 
     Nothing happens without credentials, with a cookie that the page may not use, or where no
-    authentication service is registered.
+    authentication service is registered. Credentials of a strategy that clients cannot sign in
+    with, such as an API key, identify the connection without a session.
 
     Args:
         app: The application.
@@ -336,8 +337,11 @@ async def identify_connection(
         return
     if credentials is None:
         return
-    handle = app.service(_default_path(app))
     params = call_params(connection, {}, {})
+    if hasattr(service, "only_identifies") and service.only_identifies(credentials):
+        await service.connections.identify(connection, credentials, params)
+        return
+    handle = app.service(_default_path(app))
     await handle.run(HookContext(handle.app, handle, "create", params, None, credentials))
 
 

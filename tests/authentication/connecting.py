@@ -153,6 +153,11 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+def session_of(connection: Connection) -> Any:
+    """Return the id of the session by which somebody is signed in on a connection."""
+    return dict(connection.sign_in.keys)["session"]
+
+
 def is_signed_out(connection: Connection) -> bool:
     return connection.user is None and connection.sign_in is None
 

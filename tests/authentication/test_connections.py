@@ -634,8 +634,7 @@ class TestHandshake:
                 return {"strategy": "jwt", "accessToken": token_for(app)}
 
         service = app.service("authentication").service
-        service.register("cookie", Cookie())
-        service.parse_strategies = ("cookie",)
+        service.offer("cookie", Cookie())
         connection = open_connection(app, headers={"cookie": "a=ü"})
         await identify_connection(app, connection)
         assert seen == [("GET", "a=ü", "1.2.3.4", {}, None)]

@@ -15,6 +15,7 @@ from tests.authentication.connecting import (
     is_signed_out,
     make_live_app,
     open_connection,
+    session_of,
     settle,
     sign_in,
     sign_in_by_token,
@@ -62,7 +63,7 @@ class TestSessions:
         other = open_connection(app)
         await sign_in(other, app)
         told.clear()
-        await app.service("sessions").remove(ada.sign_in.session_id)
+        await app.service("sessions").remove(session_of(ada))
         assert is_signed_out(ada)
         assert told == [("logout", "ada@example.com", None)]
         assert await is_closed(ada)
@@ -156,7 +157,7 @@ class TestSessions:
     async def test_a_session_that_vanished_is_noticed_by_a_call(self, app, ada, told, signals):
         """As where another process has revoked it, and there is no bus."""
         store = app.service("sessions").service
-        await store.remove(ada.sign_in.session_id, {"query": {}})
+        await store.remove(session_of(ada), {"query": {}})
         assert ada.user["id"] == 1
         with pytest.raises(NotAuthenticated, match="session has ended"):
             await call(ada, app, "private", "find")
@@ -165,7 +166,7 @@ class TestSessions:
 
     async def test_a_sweep_of_old_sessions_tells_nobody(self, app, ada, signals):
         changes = {"expiresAt": 1}
-        await app.service("sessions").patch(ada.sign_in.session_id, changes)
+        await app.service("sessions").patch(session_of(ada), changes)
         await app.service("sessions").remove(None, adapter={"multi": True})
         assert [signal.data for signal in signals] == []
         assert ada.user["id"] == 1
@@ -173,7 +174,7 @@ class TestSessions:
     async def test_a_second_setup_follows_them_once(self, app, ada, signals):
         await app.teardown()
         await app.setup()
-        await app.service("sessions").remove(ada.sign_in.session_id)
+        await app.service("sessions").remove(session_of(ada))
         assert len(signals) == 1
 
 
@@ -208,7 +209,7 @@ class TestSeveralProcesses:
         await here.service("users").patch(1, {"role": "admin"})
         await settle()
         assert first.user == {"id": 1, "email": "ada@example.com", "role": "admin"}
-        await here.service("sessions").remove(second.sign_in.session_id)
+        await here.service("sessions").remove(session_of(second))
         assert is_signed_out(second)
         assert third.user["id"] == 1
         await here.service("users").remove(1)
@@ -236,7 +237,7 @@ class TestSeveralProcesses:
         for connection in (gone, stays):
             await sign_in(connection, there)
         here.channel_registry.forward = None  # the bus loses what comes now
-        await here.service("sessions").remove(gone.sign_in.session_id)
+        await here.service("sessions").remove(session_of(gone))
         await here.service("users").patch(1, {"role": "admin"})
         await settle()
         assert gone.user == stays.user == {"id": 1, "email": "ada@example.com"}

@@ -11,12 +11,8 @@ import pytest
 from tests.authentication.building import BCRYPT, quick_passwords
 
 from alula.authentication import LocalStrategy
-from alula.authentication._passwords import (
-    HashedPassword,
-    Passwords,
-    default_passwords,
-    is_credential,
-)
+from alula.authentication._local_strategy import is_credential
+from alula.authentication._passwords import HashedPassword, Passwords, default_passwords
 
 NO_HASHES = [
     "",

@@ -231,8 +231,7 @@ class TestStrategies:
             AuthenticationService(App()).register("key", strategy)
 
     async def test_one_of_ones_own_signs_in(self, app):
-        service_of(app).register("key", ApiKey())
-        service_of(app).strategies += ("key",)
+        service_of(app).offer("key", ApiKey(), signs_in=True)
         await app.service("users").patch(1, {"apiKey": "k"})
         result = await app.service("authentication").create({"strategy": "key", "key": "k"})
         assert result["user"] == {"id": 1, "email": "ada@example.com", "role": "admin"}
@@ -255,8 +254,7 @@ class TestStrategies:
             async def authenticate(self, authentication, params):
                 return {"authentication": {"strategy": self.name}}
 
-        service_of(app).register("nobody", Nobody())
-        service_of(app).strategies += ("nobody",)
+        service_of(app).offer("nobody", Nobody(), signs_in=True)
         with pytest.raises(RuntimeError, match="'nobody' found no user with an 'id'"):
             await app.service("authentication").create({"strategy": "nobody"})
 

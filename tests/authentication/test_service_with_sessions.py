@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import pytest
+from tests.authentication.building import Clock
 from tests.express.asgi_client import call
 
 from alula import App
 from alula.adapters.memory import MemoryService
-from alula.authentication import AuthenticationService, JWTStrategy, authenticate, hash_password
+from alula.authentication import (
+    AuthenticationService,
+    AuthenticationStrategy,
+    JWTStrategy,
+    authenticate,
+    hash_password,
+)
+from alula.authentication._attempt import current_attempt
+from alula.authentication._local_strategy import LocalStrategy
 from alula.authentication._passwords import Passwords
-from alula.authentication._strategies import LocalStrategy
-from alula.errors import NotAuthenticated, TooManyRequests
+from alula.errors import BadRequest, NotAuthenticated, TooManyRequests
 from alula.express import express, json, rest
 
 SECRET = "a secret of the tests, which is long enough"
@@ -100,6 +109,55 @@ async def test_a_lifetime_that_is_given_counts_with_sessions_too():
     assert payload["exp"] - payload["iat"] == 300
     (record,) = await app.service("sessions").find()
     assert record["expiresAt"] - record["createdAt"] == 7 * 86_400_000
+
+
+async def test_tokens_say_when_and_how_the_user_signed_in():
+    clock = Clock()
+    app = await make_app(sessions={"service": "sessions", "now": clock})
+    first = await sign_in(app)
+    clock.time += 600.5
+    second = await renew(app, first)
+    for answer in (first, second):
+        payload = answer["authentication"]["payload"]
+        assert (payload["auth_time"], payload["amr"]) == (1_800_000_000, ["pwd"])
+    clock.time += 1
+    payload = (await sign_in(app))["authentication"]["payload"]
+    assert payload["auth_time"] == 1_800_000_601
+
+
+async def test_a_strategy_may_set_other_methods_for_one_attempt(app):
+    class Badge(AuthenticationStrategy):
+        methods = ("hwk",)
+
+        async def authenticate(self, authentication, params):
+            if authentication.get("pin"):
+                current_attempt(self.authentication).methods = (*self.methods, "pin")
+            return {"authentication": {"strategy": self.name}, "user": {"id": 1}}
+
+    app.service("authentication").service.offer("badge", Badge(), signs_in=True)
+    for more, methods in (({}, ["hwk"]), ({"pin": 1}, ["hwk", "pin"])):
+        answer = await sign_in(app, {"strategy": "badge", **more})
+        assert answer["authentication"]["payload"]["amr"] == methods
+        assert (await renew(app, answer))["authentication"]["payload"]["amr"] == methods
+
+
+async def test_sessions_of_an_earlier_version_have_no_methods(app):
+    store = app.service("sessions").service._store
+    for missing in (lambda record: record.pop("methods"), lambda record: record.update(methods="")):
+        answer = await sign_in(app)
+        missing(store[answer["authentication"]["payload"]["sid"]])
+        payload = (await renew(app, answer))["authentication"]["payload"]
+        assert "amr" not in payload
+        assert payload["auth_time"] <= time.time()
+
+
+async def test_a_store_that_refuses_sessions_is_a_mistake_of_the_server(app):
+    def refuse(context):
+        raise BadRequest("Invalid key methods in the data: there is no such field")
+
+    app.service("sessions").hooks(before={"create": [refuse]})
+    with pytest.raises(RuntimeError, match=r"'sessions' cannot store .* properties id, userId"):
+        await sign_in(app)
 
 
 async def test_a_refresh_token_brings_new_ones_of_the_same_session(app):

@@ -8,10 +8,10 @@ import pytest
 from pymongo import AsyncMongoClient
 from tests.authentication.building import SECRET
 
-from alula import App
+from alula import App, Params
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService
-from alula.authentication import AuthenticationService
+from alula.authentication import Attempt, AuthenticationService
 from alula.authentication._refresh_tokens import RefreshTokens
 from alula.errors import NotAuthenticated, TooManyRequests
 
@@ -41,11 +41,18 @@ async def make_app(database):
     return app.service("authentication").service
 
 
+async def pay(process, account):
+    """Let an attempt pay, and return it."""
+    params = Params(provider="rest", ip="192.0.2.1")
+    attempt = Attempt({"email": account}, params, process.strategy("local"))
+    await process.throttle.before_attempt(attempt)
+    await process.throttle.account_found(attempt, account)
+    return attempt
+
+
 async def pay_at_once(processes, accounts):
     """Return how the attempts ended that processes take in at once, one after the other each."""
-    tries = (
-        process.throttle.pay("192.0.2.1", account) for account in accounts for process in processes
-    )
+    tries = (pay(process, account) for account in accounts for process in processes)
     return await asyncio.gather(*tries, return_exceptions=True)
 
 
@@ -64,12 +71,12 @@ async def test_a_crowd_within_the_budget_is_not_refused_for_being_one(processes)
 async def test_tries_are_given_back_swept_and_reset(processes):
     throttle = processes[0].throttle
     for _ in range(5):
-        await throttle.reward(await throttle.pay("192.0.2.1", "ada@example.com"))
+        await throttle.after_success(await pay(processes[0], "ada@example.com"))
     await throttle.reset()
     for _ in range(3):
-        await processes[1].throttle.pay("192.0.2.1", "ada@example.com")
+        await pay(processes[1], "ada@example.com")
     with pytest.raises(TooManyRequests):
-        await processes[0].throttle.pay("192.0.2.1", "ada@example.com")
+        await pay(processes[0], "ada@example.com")
 
 
 async def test_a_refresh_token_is_good_once_for_all_processes(processes):

@@ -121,6 +121,42 @@ class TestSignUp:
         assert (await service.sign_in(user, Params(provider="socketio")))["accessToken"]
         assert (await service.sign_in(user, Params()))["accessToken"]
 
+    async def test_own_code_may_set_them_for_a_browser_that_has_proved_itself(self):
+        app = await make(cookie=TokenCookie())
+        service = app.service("authentication").service
+        user = await app.service("users").create(EVE)
+
+        async def call_back(req, res):
+            params = Params(provider="rest", headers=req.headers)
+            result = await service.sign_in(user, params, http={})
+            for line in service.token_cookies.lines_for(result):
+                res.append("Set-Cookie", line)
+            res.redirect("/")
+
+        app.get("/callback", call_back)
+        browser = Browser(app)
+        from_elsewhere = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+        assert (await browser.ask("GET", "/callback", None, from_elsewhere)).status == 302
+        assert browser.cookies.keys() == {TOKEN, CSRF, REFRESH}
+        assert (await browser.ask("GET", "/notes")).status == 200
+        assert (await browser.ask("POST", "/notes", {}, OWN)).status == 403
+        with_token = {**OWN, "X-CSRF-Token": browser.cookies[CSRF]}
+        assert (await browser.ask("POST", "/notes", {}, with_token)).status == 201
+        assert service.token_cookies.lines_for({"user": user}) == []
+
+    @pytest.mark.parametrize("methods", [["otp"], ("hwk", "user"), []])
+    async def test_it_says_how_the_user_has_proved_it(self, methods):
+        app = await make()
+        user = await app.service("users").create(EVE)
+        service = app.service("authentication").service
+        result = await service.sign_in(user, Params(), methods=methods)
+        assert result["authentication"]["payload"].get("amr", []) == [*methods]
+
+    async def test_methods_are_a_list(self):
+        service = (await make()).service("authentication").service
+        with pytest.raises(TypeError, match=r"methods is a list of texts: \['otp'\]"):
+            await service.sign_in({"id": 1}, Params(), methods="otp")
+
     async def test_it_signs_a_connection_in(self):
         app = await make()
         connection = open_connection(app)

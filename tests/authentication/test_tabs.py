@@ -31,6 +31,7 @@ def session_table() -> Table:
         Column("createdAt", BigInteger, nullable=False),
         Column("rotatedAt", BigInteger, nullable=False),
         Column("expiresAt", BigInteger, nullable=False),
+        Column("methods", Text),
     )
 
 

@@ -9,11 +9,11 @@ import pytest
 from tests.authentication.building import Clock
 
 from alula import App, Params, _gcra
-from alula._gcra import MemoryTimes
+from alula._gcra import Budget, MemoryTimes
 from alula.adapters.memory import MemoryService
 from alula.authentication import Attempt, AuthenticationStrategy
 from alula.authentication._entities import Entities
-from alula.authentication._throttle import Throttle
+from alula.authentication._throttle import Cost, Throttle
 from alula.errors import BadRequest, GeneralError, NotAuthenticated, TooManyRequests
 
 HOME, ELSEWHERE = "192.0.2.1", "198.51.100.7"
@@ -44,19 +44,16 @@ class Authentication:
     """What a throttle knows of its authentication service."""
 
     entities = None
-    strategies = ("local", "other")
 
     def __init__(self, app):
         self.app = app
 
-    def strategy(self, name):
-        strategy = AsTheNameIsSent()
-        strategy.name = name
-        return strategy
-
 
 class AsTheNameIsSent(AuthenticationStrategy):
     """A strategy that looks for no account."""
+
+    def __init__(self, name):
+        self.name = name
 
     def account_of(self, authentication):
         return authentication["email"]
@@ -66,7 +63,8 @@ class AsTheNameIsSent(AuthenticationStrategy):
 async def attempt(throttle, address, account, strategy="local"):
     """One attempt to sign in, by a strategy that looks for no account."""
     credentials = {"strategy": strategy, "email": account, "password": "x"}
-    current = Attempt(credentials, Params(provider="rest", ip=address))
+    params = Params(provider="rest", ip=address)
+    current = Attempt(credentials, params, AsTheNameIsSent(strategy))
     await throttle.before_attempt(current)
     try:
         yield
@@ -418,6 +416,59 @@ async def test_users_of_another_service_share_a_store_and_no_budget(clock):
         await fail(admins)
         await succeed(users)
     await refused(admins)
+
+
+# -- budgets of others -------------------------------------------------------------------------
+
+
+async def test_own_budgets_are_spent_and_come_back(make, clock):
+    throttle = await make()
+    for _ in range(3):
+        assert await throttle.take("reset mails", "user 1", 3, "1h") == 0
+    assert await throttle.take("reset mails", "user 1", 3, "1h") == 1200
+    clock.time += 1199.5
+    assert await throttle.take("reset mails", "user 1", 3, "1h") == 1
+    clock.time += 0.5
+    assert await throttle.take("reset mails", "user 1", 3, "1h") == 0
+
+
+async def test_own_budgets_are_counted_by_name_and_key(make):
+    throttle = await make()
+    assert await throttle.take("mails", "1", 1, 60) == 0
+    assert await throttle.take("mails", "2", 1, 60) == 0
+    assert await throttle.take("codes", "1", 1, 60) == 0
+    assert await throttle.take("mails", "1", 1, 60) == 60
+
+
+async def test_own_budgets_are_not_those_of_sign_ins(make):
+    throttle = await make()
+    for _ in range(3):
+        await fail(throttle)
+    assert await throttle.take("both", "ada@example.com", 3, "15m") == 0
+    assert await throttle.take("address", HOME, 3, "15m") == 0
+    await throttle.reset()
+    assert await throttle.take("address", HOME, 1, "15m") == 0
+
+
+@pytest.mark.parametrize(
+    ("tries", "window", "text"),
+    [(0, "1h", "mails is 0; give a whole"), (1, "soon", "mails: 'soon' is not a duration")],
+)
+async def test_own_budgets_are_checked(make, tries, window, text):
+    with pytest.raises(ValueError, match=f"^throttle: {text}"):
+        await (await make()).take("mails", "1", tries, window)
+
+
+async def test_several_budgets_are_spent_together_or_not_at_all(make):
+    throttle = await make()
+    small, large = Cost("small", Budget(60_000, 60_000)), Cost("large", Budget(60_000, 20_000))
+    assert await throttle.spend([small, large]) == 0
+    for _ in range(5):
+        assert await throttle.spend([large, small]) == 60_000
+    assert await throttle.spend([large]) == 0
+    await throttle.refund([small, large])
+    assert await throttle.spend([small, large, large]) == 0
+    assert await throttle.spend([small, large]) == 60_000  # the longer wait of the two
 
 
 # -- stores ------------------------------------------------------------------------------------

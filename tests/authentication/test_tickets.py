@@ -12,6 +12,7 @@ from tests.authentication.connecting import (
     is_signed_out,
     make_live_app,
     open_connection,
+    session_of,
     token_for,
 )
 from tests.express.asgi_client import call as request
@@ -59,7 +60,7 @@ async def test_the_connection_lasts_as_long_as_the_token(app):
     connection = await identify(app, await ticket_for(app, token))
     payload = app.service("authentication").service.verify_access_token(token)
     assert connection.sign_in.expires == payload["exp"]
-    assert connection.sign_in.session_id == payload["sid"]
+    assert session_of(connection) == payload["sid"]
     await app.service("sessions").remove(payload["sid"])
     assert is_signed_out(connection)
 

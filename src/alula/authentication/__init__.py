@@ -14,6 +14,7 @@ except ImportError as error:
     ) from error
 
 from alula.authentication._attempt import Attempt, Extension
+from alula.authentication._base_strategy import AuthenticationStrategy
 from alula.authentication._entities import fold_username
 from alula.authentication._hooks import (
     authenticate,
@@ -22,10 +23,11 @@ from alula.authentication._hooks import (
     password_hash,
     protect,
 )
+from alula.authentication._jwt_strategy import JWTStrategy
+from alula.authentication._local_strategy import LocalStrategy
 from alula.authentication._passwords import HashedPassword, Passwords
 from alula.authentication._service import AuthenticationService
 from alula.authentication._sessions import Sessions
-from alula.authentication._strategies import AuthenticationStrategy, JWTStrategy, LocalStrategy
 from alula.authentication._throttle import Throttle
 from alula.authentication._token_cookies import TokenCookie
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from alula._context import Params
+from alula.authentication._base_strategy import AuthenticationStrategy
 from alula.errors import NotAuthenticated
 from alula.types import Id
 
@@ -23,11 +24,15 @@ class Session(NamedTuple):
         id: The claim ``sid`` of its access tokens.
         user_id: The id of its user, as text.
         rotation: How often its refresh token was rotated.
+        began_at: When the user signed in, in milliseconds since 1970.
+        methods: How the user has proved who it is; see `Attempt`.
     """
 
     id: str
     user_id: str
     rotation: int
+    began_at: int
+    methods: tuple[str, ...]
 
 
 @dataclass(eq=False)
@@ -37,7 +42,12 @@ class Attempt:
     Attributes:
         credentials: What the client sent: any JSON, not checked.
         params: The params of the call.
+        strategy: The strategy that checks the credentials; None where they name none that clients
+            can sign in with, as in `AuthenticationService.sign_in`.
         result: What the strategy returned for the credentials; empty until they are checked.
+        methods: How the user has proved who it is, as in RFC 8176: ``("pwd",)``. Those of the
+            strategy, unless it sets others.
+        user_id: The id of the user's record, None until the user is known.
         response: What the client gets; empty until the user is known.
         session: The session that began or was renewed, None where there is none.
         confirm: Set by a strategy whose credentials may be revoked while it checks them. It is
@@ -46,7 +56,10 @@ class Attempt:
 
     credentials: Any
     params: Params
+    strategy: AuthenticationStrategy | None = None
     result: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    methods: tuple[str, ...] = ()
+    user_id: Id = None
     response: dict[str, Any] = field(default_factory=dict[str, Any])
     session: Session | None = None
     confirm: Callable[[], Awaitable[None]] | None = None
@@ -69,11 +82,13 @@ class CheckedUser(dict[str, Any]):
 
     Attributes:
         user_id: The id of the user's record.
+        methods: How the user has proved who it is.
     """
 
-    def __init__(self, user_id: Id) -> None:
+    def __init__(self, user_id: Id, methods: tuple[str, ...]) -> None:
         super().__init__(strategy="application")
         self.user_id = user_id
+        self.methods = methods
 
 
 # Strategies get credentials and params alone, as in FeathersJS. In the params an attempt would go
@@ -135,11 +150,19 @@ class Extension:
             id: The id of the record of the account, None where there is none.
         """
 
+    async def second_step(self, attempt: Attempt) -> None:
+        """Handle a sign-in whose credentials are right, before it counts as a success.
+
+        Raise `NotAuthenticated` to ask for a second factor. The attempt has then failed: the
+        throttle gives no tries back. It runs for every strategy and for `sign_in`; see
+        ``attempt.strategy`` and ``attempt.result``.
+        """
+
     async def after_failure(self, attempt: Attempt, error: Exception) -> None:
         """Handle a sign-in that failed; the error is `NotAuthenticated`, or unexpected."""
 
     async def after_success(self, attempt: Attempt) -> None:
-        """Handle a sign-in whose credentials are right; see ``attempt.result``."""
+        """Handle a sign-in that has passed all steps; see ``attempt.result``."""
 
     async def claims(self, attempt: Attempt) -> Mapping[str, Any]:
         """Return claims for the new access token; ``exp`` replaces the usual one."""

@@ -12,21 +12,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from contextvars import Context
-from typing import Any, Final, Literal, TypeAlias
+from functools import partial
+from typing import Any, Final
 
 from alula._channels import Channels, call_params
 from alula._connection import Connection, accept_sign_in
 from alula._context import HookContext, Params
-from alula._service import ServiceHandle
+from alula._events import emit_unless_held
+from alula._service import ServiceHandle, owning_handle
 from alula.authentication._attempt import session_ended
-from alula.errors import NotAuthenticated
+from alula.authentication._base_strategy import Credentials
+from alula.authentication._entities import record_ids
+from alula.errors import FrameworkError, NotAuthenticated
 from alula.hooks import Next
 from alula.types import is_mapping
 
-__all__ = ["Kind", "SignedInConnections"]
+__all__ = ["SignedInConnections"]
 
 _log: Final = logging.getLogger("alula.authentication")
 
@@ -35,54 +40,50 @@ _MAX_TIMER_SECONDS: Final = 86_400.0  # a token may be valid for longer than a l
 _MAX_CONCURRENT_CHECKS: Final = 32
 _MAX_ANNOUNCED: Final = 1000  # ids in one message; more of them stand for everybody
 
-Kind: TypeAlias = Literal["changed", "removed", "session"]
-"""What happened: records of users changed, users were removed, or sessions ended."""
+_USER_METHODS: Final = frozenset({"update", "patch", "remove"})
 
 
 class SignIn:
-    """An access token on a connection.
+    """The credentials by which somebody is signed in on a connection: an access token or a key.
 
     Args:
-        owner: The connections of the authentication service that checks it.
+        owner: The connections of the authentication service that checks them.
         connection: The connection.
-        token: The token.
-        payload: Its claims.
+        credentials: What calls of the connection are authenticated with.
+        keys: Under what `SignedInConnections` finds it, each a kind and an id: ``("user", "1")``,
+            ``("session", "...")``, or the name of a strategy and the id of credentials.
+        expires: When the credentials expire, in seconds since 1970.
 
     Attributes:
-        user_id: The claim ``sub``, None without users.
-        session_id: The claim ``sid``, None without a session.
-        expires: When the token expires, in seconds since 1970.
+        user_id: The id of the user, as text; None without users.
         channels: The channels that the connection was in before anybody signed in.
         is_stale: Whether the record of the user changed since it was loaded.
-        is_ended: Whether the token must no longer be accepted here.
+        is_ended: Whether the credentials must no longer be accepted here.
         is_signing_out: Whether the client is signing out by a call, which ends it.
-        timer: Runs out when the token expires; None before the sign-in is complete.
+        timer: Runs out when the credentials expire; None before the sign-in is complete.
     """
 
     def __init__(
         self,
         owner: SignedInConnections,
         connection: Connection,
-        token: str,
-        payload: Mapping[str, Any],
+        credentials: Credentials,
+        keys: Mapping[str, object],
+        expires: float = math.inf,
     ) -> None:
         self.owner = owner
         self.connection = connection
-        self.token = token
-        self.user_id: str | None = payload.get("sub")
-        self.session_id: str | None = payload.get("sid")
-        self.expires: float = payload["exp"]
+        self.credentials = credentials
+        self.keys = {kind: str(key) for kind, key in keys.items() if key is not None}.items()
+        self.user_id = dict(self.keys).get("user")
+        self.expires = expires
         self.channels: frozenset[str] = frozenset()
         self.is_stale = self.is_ended = self.is_signing_out = False
         self.timer: asyncio.TimerHandle | None = None
 
-    @property
-    def keys(self) -> Iterator[tuple[str, str]]:
-        """Under what `SignedInConnections` finds it."""
-        if self.user_id is not None:
-            yield "user", self.user_id
-        if self.session_id is not None:
-            yield "session", self.session_id
+    def is_by(self, credentials: Credentials) -> bool:
+        """Tell whether credentials are those of this sign-in."""
+        return all(credentials.get(name) == value for name, value in self.credentials.items())
 
     @property
     def is_current(self) -> bool:
@@ -91,7 +92,7 @@ class SignIn:
 
     @property
     def has_expired(self) -> bool:
-        """Whether the token has expired."""
+        """Whether the credentials have expired."""
         return time.time() >= self.expires
 
     def has_same_user(self, other: SignIn) -> bool:
@@ -99,10 +100,10 @@ class SignIn:
         return self.owner is other.owner and self.user_id == other.user_id and bool(self.user_id)
 
     def check(self) -> None:
-        """Refuse a call with an expired token, also if the timer is late.
+        """Refuse a call with expired credentials, also if the timer is late.
 
         Raises:
-            NotAuthenticated: The token has expired, and the connection is about to close.
+            NotAuthenticated: They have expired, and the connection is about to close.
         """
         if self.has_expired:
             self.owner.check_expired(self)
@@ -128,6 +129,7 @@ class SignedInConnections:
         self._authentication = authentication
         self._topic = ""
         self._handle: ServiceHandle | None = None
+        self._users: ServiceHandle | None = None
         self._sign_ins: dict[tuple[str, str], set[SignIn]] = {}
         self._stale: dict[SignIn, None] = {}
         # The event loop itself keeps only weak references to tasks.
@@ -180,7 +182,7 @@ class SignedInConnections:
             raise
         result = context.result
         token = result.get("accessToken") if is_mapping(result) else None
-        if sign_in.is_ended or token == sign_in.token:
+        if sign_in.is_ended or token == sign_in.credentials.get("accessToken"):
             self._release(sign_in)
         sign_in.is_signing_out = False
 
@@ -197,10 +199,47 @@ class SignedInConnections:
         Raises:
             NotAuthenticated: The token is not valid, its session has ended, or its user is gone.
         """
-        if self._authentication.token_strategy is None:
+        strategy = self._authentication.token_strategy
+        if strategy is None:
             return
         payload = self._authentication.verify_access_token(token)
-        sign_in = SignIn(self, connection, token, payload)
+        credentials = {"strategy": strategy.name, "accessToken": token}
+        keys = {"user": payload.get("sub"), "session": payload.get("sid")}
+        await self._bind(SignIn(self, connection, credentials, keys, payload["exp"]), params)
+
+    async def identify(
+        self, connection: Connection, credentials: Credentials, params: Params
+    ) -> None:
+        """Sign a new connection in by credentials that get no token, such as an API key.
+
+        The application hears of it by ``login``. Calls over the connection are authenticated by
+        the same credentials.
+
+        Args:
+            connection: The connection.
+            credentials: What a strategy has found in the handshake.
+            params: The params of a call over the connection.
+
+        Raises:
+            NotAuthenticated: They are not valid.
+        """
+        authentication, name = self._authentication, credentials["strategy"]
+        strategy, entities = authentication.token_strategy, authentication.entities
+        result = await authentication.authenticate(credentials, params, name)
+        details: Mapping[str, Any] = result.get("authentication") or {}
+        if strategy is not None and name == strategy.name:
+            await self.bind(connection, credentials["accessToken"], params)
+        else:
+            user = None if entities is None else entities.id_of(result.get(entities.name))
+            keys = {"user": user, name: details.get("id")}
+            await self._bind(SignIn(self, connection, {**details, **credentials}, keys), params)
+        context = HookContext(authentication.app, self._handle, "create", params)
+        context.event, context.result = None, result
+        authentication.app.emit("login", result, params, context)
+
+    async def _bind(self, sign_in: SignIn, params: Params) -> None:
+        """Register a sign-in, check it, and sign its connection in."""
+        connection = sign_in.connection
         for key in sign_in.keys:
             self._sign_ins.setdefault(key, set()).add(sign_in)
         try:
@@ -223,23 +262,22 @@ class SignedInConnections:
             closing.cancel()
         connection.sign_in = sign_in
         accept_sign_in(connection)
-        connection.authentication = {"strategy": self._strategy.name, "accessToken": token}
+        connection.authentication = sign_in.credentials
         if (entity := self._authentication.entity) is not None:
             connection[entity] = result.get(entity)
         self._watch(sign_in)
 
     async def _checked(self, sign_in: SignIn, params: Params) -> dict[str, Any]:
-        """Check the token of a sign-in, and load its user as of now.
+        """Check the credentials of a sign-in, and load its user as of now.
 
         Raises:
-            NotAuthenticated: The token is not valid, or something ended it meanwhile.
+            NotAuthenticated: They are not valid, or something ended the sign-in meanwhile.
         """
-        strategy = self._strategy.name
-        credentials = {"strategy": strategy, "accessToken": sign_in.token}
+        credentials = sign_in.credentials
         while True:  # again only where the record changed while it was loaded
             sign_in.is_stale = False
             result: dict[str, Any] = await self._authentication.authenticate(
-                credentials, params, strategy
+                credentials, params, credentials["strategy"]
             )
             if sign_in.is_ended:
                 raise session_ended()
@@ -249,12 +287,13 @@ class SignedInConnections:
 
     # -- what ends a sign-in -------------------------------------------------------------------
 
-    def announce(self, kind: Kind, ids: Iterable[object] | None) -> None:
-        """Apply a change of users or sessions to the connections of all processes.
+    def announce(self, kind: str, ids: Iterable[object] | None) -> None:
+        """Apply a change of users, sessions or keys to the connections of all processes.
 
         Args:
-            kind: What happened.
-            ids: The ids of users or sessions; None where they are not known: all are checked again.
+            kind: What happened: ``"changed"`` and ``"removed"`` are for users, ``"session"`` is for
+                sessions that have ended, and the name of a strategy for its credentials.
+            ids: The ids of these; None where they are not known: all are checked again.
         """
         listed = None if ids is None else [*map(str, ids)]
         if listed == []:
@@ -266,21 +305,21 @@ class SignedInConnections:
         self._apply(kind, listed)
         self._channels.signal(self._topic, [kind, listed])
 
-    def refused(self, connection: object, token: object) -> None:
-        """End the sign-in of a connection whose own token was refused in a call.
+    def refused(self, connection: object, credentials: Credentials) -> None:
+        """End the sign-in of a connection whose own credentials were refused in a call.
 
         So a session that was revoked by a process without a bus ends here at the next call.
         """
         sign_in = self._sign_in_of(connection) if isinstance(connection, Connection) else None
-        if sign_in is not None and sign_in.token == token:
+        if sign_in is not None and sign_in.is_by(credentials):
             self._end(sign_in)
 
-    def _apply(self, kind: Kind, ids: list[str] | None) -> None:
+    def _apply(self, kind: str, ids: list[str] | None) -> None:
         if ids is None:
             sign_ins = {sign_in for group in self._sign_ins.values() for sign_in in group}
         else:
-            name = "session" if kind == "session" else "user"
-            sign_ins = {s for named in ids for s in self._sign_ins.get((name, named), ())}
+            kept_by = "user" if kind in {"changed", "removed"} else kind
+            sign_ins = {s for named in ids for s in self._sign_ins.get((kept_by, named), ())}
         if kind == "changed" or ids is None:
             for sign_in in sign_ins:
                 sign_in.is_stale = True
@@ -293,7 +332,7 @@ class SignedInConnections:
             self._end(sign_in)
 
     def _end(self, sign_in: SignIn) -> None:
-        """End a sign-in whose token is no longer valid."""
+        """End a sign-in whose credentials are no longer valid."""
         if sign_in.is_ended:
             return
         sign_in.is_ended = True
@@ -301,7 +340,7 @@ class SignedInConnections:
         # One that is being checked fails by itself; a call that signs out does the rest itself.
         if not sign_in.is_current or sign_in.is_signing_out:
             return
-        if sign_in.has_expired and self._strategy.on_expiry == "close":
+        if sign_in.has_expired and self._closes:
             self._close(connection, "expired")  # with its user, whom "disconnect" tells
         else:
             self._sign_out_by_server(sign_in)
@@ -311,7 +350,7 @@ class SignedInConnections:
         connection = sign_in.connection
         if not sign_in.is_current:
             return
-        authentication = {"strategy": self._strategy.name}  # without the token
+        authentication = {"strategy": sign_in.credentials["strategy"]}  # without the token
         result: dict[str, Any] = {"authentication": authentication}
         entity = self._authentication.entity
         if entity is not None:
@@ -324,7 +363,7 @@ class SignedInConnections:
         self._authentication.app.emit("logout", result, params, context)
         if connection.is_asleep:  # it must not wake up to events that its user has missed
             self._close(connection, "signed out")
-        elif self._strategy.on_expiry == "close":
+        elif self._closes:
             loop = asyncio.get_running_loop()
             _closing[connection] = loop.call_later(
                 _CLOSE_DELAY_SECONDS, self._close, connection, "signed out"
@@ -368,11 +407,11 @@ class SignedInConnections:
     # -- expiry --------------------------------------------------------------------------------
 
     def _watch(self, sign_in: SignIn) -> None:
-        """End a sign-in when its token expires."""
+        """End a sign-in when its credentials expire."""
         delay = sign_in.expires - time.time()
         if delay <= 0:
             self._end(sign_in)
-        else:
+        elif delay < math.inf:
             loop = asyncio.get_running_loop()
             # Again and again: the timer has an upper limit, and another clock.
             # Without the context of the call, which a timer keeps until its time, cancelled or not.
@@ -380,16 +419,50 @@ class SignedInConnections:
             sign_in.timer = loop.call_later(delay, self._watch, sign_in, context=Context())
 
     def check_expired(self, sign_in: SignIn) -> None:
-        """End a sign-in whose token has expired; refuse the call if its connection is closing.
+        """End a sign-in that has expired; refuse the call if its connection is closing.
 
         Raises:
             NotAuthenticated: It is.
         """
         self._end(sign_in)
         if sign_in.is_current:
-            self._authentication.verify_access_token(sign_in.token)
+            self._authentication.verify_access_token(sign_in.credentials["accessToken"])
 
     # -- users that changed ---------------------------------------------------------------------
+
+    def follow_users(self) -> None:
+        """Begin to follow the users' service, so that connections change with their user."""
+        handle = self._authentication.entities.handle
+        if self._users is handle:  # a second setup must not register the hook twice
+            return
+        self._users = handle
+        owner = owning_handle(handle)
+        # Innermost: hooks that fail, or hide the result, must not hide the change.
+        owner.add_innermost(self._follow_call, _USER_METHODS.intersection(owner.hook_methods()))
+        for event in ("updated", "patched", "removed"):
+            handle.on(event, partial(self._follow_event, event))
+
+    async def _follow_call(self, context: HookContext, next: Next) -> None:
+        """Announce the changes of a call, once its transaction is over."""
+        kind = "removed" if context.method == "remove" else "changed"
+        try:
+            await next()
+        except Exception as error:
+            # After a timeout nobody knows whether something was written. A client's mistake is not
+            # followed: strangers could have all users loaded again.
+            if not (isinstance(error, FrameworkError) and error.code < 500):
+                self.announce("changed", None if context.id is None else [context.id])
+            raise
+        ids = record_ids(context.result, context.id, self._authentication.entities.id_name)
+        emit_unless_held(context, partial(self.announce, kind, ids))
+
+    def _follow_event(self, event: str, record: object = None, context: object = None) -> None:
+        """Announce a change that the application tells, such as that of another program."""
+        if isinstance(context, HookContext) and context.method in _USER_METHODS:
+            return  # `_follow_call` has seen it
+        user_id = self._authentication.entities.id_of(record)
+        kind = "removed" if event == "removed" else "changed"
+        self.announce(kind, None if user_id is None else [user_id])
 
     async def _refresh_all(self) -> None:
         """Load the users of all sign-ins again whose records have changed."""
@@ -424,8 +497,10 @@ class SignedInConnections:
         return registry
 
     @property
-    def _strategy(self) -> Any:
-        return self._authentication.token_strategy
+    def _closes(self) -> bool:
+        """Whether a connection closes when its sign-in ends; see `JWTStrategy`."""
+        strategy = self._authentication.token_strategy
+        return strategy is None or strategy.on_expiry == "close"
 
     def _sign_in_of(self, connection: Connection) -> SignIn | None:
         sign_in = connection.sign_in

@@ -59,7 +59,6 @@ class Entities:
         self.path = path
         self.name = name
         self._id_name = id_name
-        # The method that reads users, and whether it ignores the caller.
         self._services = app.services  # kept: the attributes of an application take long to read
 
     @property
@@ -87,33 +86,19 @@ class Entities:
         Raises:
             LookupError: The service does not name it, and nor does ``entity_id``.
         """
-        service = owning_handle(self.handle).service
-        name = self._id_name or getattr(service, "id", None)
-        if not isinstance(name, str):
-            raise LookupError(
-                f"the service {self.path!r} has no `id` that names its id property; give its name:"
-                " AuthenticationService(app, entity_id=...)"
-            )
-        return name
+        if self._id_name is None:
+            name = getattr(owning_handle(self.handle).service, "id", None)
+            if not isinstance(name, str):
+                raise LookupError(
+                    f"the service {self.path!r} has no `id` that names its id property; give its"
+                    " name: AuthenticationService(app, entity_id=...)"
+                )
+            self._id_name = name
+        return self._id_name
 
     def id_of(self, record: object) -> Id:
         """Return the id of a record, None if it has none."""
         return record.get(self.id_name) if is_mapping(record) else None
-
-    def subject_of(self, result: Mapping[str, Any]) -> str:
-        """Return the claim ``sub`` for the result of a strategy: the id of its user, as text.
-
-        Raises:
-            RuntimeError: The strategy has returned no user with an id.
-        """
-        subject = self.id_of(result.get(self.name))
-        if subject is None:
-            authentication: Mapping[str, Any] = result.get("authentication") or {}
-            raise RuntimeError(
-                f"the strategy {authentication.get('strategy')!r} found no {self.name} with an"
-                f" {self.id_name!r}, so there is nobody to make a token for"
-            )
-        return str(subject)
 
     async def get(self, id: Id, params: Params) -> object:
         """Return a record as internal calls see it.
@@ -129,14 +114,14 @@ class Entities:
             raise NotAuthenticated("The user of these credentials does not exist") from error
         return context.result
 
-    async def find_one(self, query: Mapping[str, Any], params: Params) -> object:
+    async def find_one(self, query: Mapping[str, Any], params: Params) -> Mapping[str, Any] | None:
         """Return the first record that a query matches, None if it matches none."""
         inside = _inside(params, query={"$limit": 1, **query}, paginate=False)
         context = self._context("find", inside)
         await context.service.run(context)
         result = context.result
         records = result["data"] if is_mapping(result) else result
-        return records[0] if records else None
+        return records[0] if records and is_mapping(records[0]) else None
 
     async def renew_password(
         self, id: Id, data: Mapping[str, Any], params: Params, query: Mapping[str, Any]
@@ -149,14 +134,18 @@ class Entities:
         context = self._context("patch", inside, id, data)
         await context.service.run(context)
 
-    async def shown(self, record: object, params: Params) -> object:
+    async def shown(self, record: object, id: Id, params: Params) -> object:
         """Return a record as the caller may see it: through the hooks of the users' service.
+
+        Args:
+            record: The record as a strategy has returned it.
+            id: Its id, None if it has none.
+            params: The params of the sign-in.
 
         Raises:
             NotAuthenticated: It no longer exists, or has no id.
         """
-        record_id = self.id_of(record)
-        if record_id is None:
+        if id is None:
             _log.error(
                 "a record of %r has no %r, so it cannot sign in; AuthenticationService(app,"
                 " entity_id=...) names the property that has the id",
@@ -167,7 +156,7 @@ class Entities:
             raise NotAuthenticated(f"Can not set subject from {self.name}.{self.id_name}")
         as_caller = _inside(params, provider=params.provider, authenticated=True)
         as_caller[self.name] = record
-        context = self._context("get", as_caller, record_id)
+        context = self._context("get", as_caller, id)
         try:
             await context.service.run(context)
         except NotFound as error:

@@ -20,7 +20,6 @@ from alula._service import ServiceHandle
 from alula._service_object import check_multi
 from alula.authentication._entities import check_property, without
 from alula.authentication._passwords import HashedPassword
-from alula.authentication._strategy_table import StrategyTable
 from alula.errors import BadRequest, Conflict
 from alula.hooks import Next, annotate_hook, hook_factory, hook_metadata
 from alula.outgoing import RedactedRecord, map_records, public_part, without_properties
@@ -91,11 +90,11 @@ def authenticate(
     )
 
 
-def check_hooks(strategies: StrategyTable, app: Application) -> None:
+def check_hooks(authentication: Any, app: Application) -> None:
     """Check that a service has all strategies that hooks of the application want from it.
 
     Args:
-        strategies: The service.
+        authentication: The service.
         app: The application.
 
     Raises:
@@ -107,11 +106,11 @@ def check_hooks(strategies: StrategyTable, app: Application) -> None:
         tables = (handle.app.hook_table, handle.hook_table)
         for table, method, kind in product(tables, handle.hook_methods(), ("around", "before")):
             for metadata in map(hook_metadata, table.of(kind, method)):
-                if find_authentication(app, metadata.get("authentication")) is not strategies:
+                if find_authentication(app, metadata.get("authentication")) is not authentication:
                     continue
                 for name in metadata.get("strategies", ()):
                     try:
-                        strategies.strategy(name)
+                        authentication.strategy(name)
                     except LookupError as error:
                         raise LookupError(
                             f"authenticate({name!r}) of {handle!r}: {error}"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache, partial
-from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import bcrypt
 from argon2 import PasswordHasher
@@ -26,7 +26,7 @@ from argon2.exceptions import VerificationError
 from alula._shares import Shares
 from alula.errors import Unavailable
 
-__all__ = ["MAX_WAITING", "HashedPassword", "Passwords", "default_passwords", "is_credential"]
+__all__ = ["MAX_WAITING", "HashedPassword", "Passwords", "default_passwords"]
 
 T = TypeVar("T")
 
@@ -39,7 +39,6 @@ Each takes some hundredths of a second of a core. Further calls get a 503. All c
 have twice as many.
 """
 
-MAX_BYTES: Final = 4096  # of a password or user name
 _BCRYPT_MAX_BYTES: Final = 72  # bcrypt ignores what is longer; the package refuses it
 _BCRYPT: Final = ("$2a$", "$2b$", "$2x$", "$2y$")
 _FLOOR_FACTOR: Final = 2  # the floor, in times of the costliest check
@@ -194,15 +193,6 @@ class Passwords:
 def default_passwords() -> Passwords:
     """Return the instance with the default parameters; a process measures their cost once."""
     return Passwords()
-
-
-def is_credential(value: object) -> TypeGuard[str]:
-    """Return whether a value can be a user name or a password: a string of 1 to 4096 bytes."""
-    if not isinstance(value, str) or not value or len(value) > MAX_BYTES:
-        return False
-    with suppress(UnicodeEncodeError):
-        return len(value.encode()) <= MAX_BYTES
-    return False
 
 
 _Job: TypeAlias = tuple[Callable[[], Any], "Future[Any]"]

@@ -23,9 +23,9 @@ from alula.authentication._attempt import (
     current_attempt,
     session_ended,
 )
+from alula.authentication._base_strategy import AuthenticationStrategy
 from alula.authentication._sealed import Seal
 from alula.authentication._sessions import Sessions
-from alula.authentication._strategies import AuthenticationStrategy
 from alula.errors import NotAuthenticated, NotFound
 
 __all__ = ["RefreshStrategy", "RefreshTokens"]
@@ -84,7 +84,7 @@ class RefreshTokens(Extension):
                 await sessions.handle.patch(session_id, changes, query={"rotation": rotation})
             except NotFound:
                 continue  # the other one was faster, or the session has ended
-            return Session(session_id, record["userId"], rotation + 1)
+            return sessions.session_of({**record, **changes})
 
     def read(self, token: object) -> tuple[str, int]:
         """Return the session and the rotation of a token whose tag is right.

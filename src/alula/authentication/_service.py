@@ -7,38 +7,41 @@ token of a later request is checked by `JWTStrategy`, which also loads its user.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, Final
 
 from alula._context import HookContext, Params
-from alula._identity import Application
+from alula._identity import Application, SentRequest
 from alula._service import ServiceHandle
 from alula.authentication._access_tokens import Duration, Tokens, check_separation
 from alula.authentication._attempt import Attempt, CheckedUser, Extension, current_attempt
+from alula.authentication._base_strategy import (
+    AuthenticationStrategy,
+    Credentials,
+    Parsed,
+    Parser,
+)
 from alula.authentication._connections import SignedInConnections
 from alula.authentication._entities import Entities, without
-from alula.authentication._followed_users import FollowedUsers
 from alula.authentication._hooks import check_hooks
+from alula.authentication._jwt_strategy import JWTStrategy
+from alula.authentication._local_strategy import LocalStrategy
 from alula.authentication._refresh_tokens import RefreshStrategy, RefreshTokens
 from alula.authentication._sessions import Sessions
-from alula.authentication._strategies import JWTStrategy, LocalStrategy
-from alula.authentication._strategy_table import StrategyTable
 from alula.authentication._throttle import throttle_from
 from alula.authentication._tickets import Tickets
 from alula.authentication._token_cookies import TokenCookie, TokenCookies
 from alula.errors import NotAuthenticated
 from alula.outgoing import public_part
-from alula.types import UNSET, Id
+from alula.types import UNSET, Id, is_mapping
 
 __all__ = ["AuthenticationService"]
 
 COOKIE_GRACE: Final = "10s"
 """For how long the last refresh token is still valid by default where cookies carry tokens."""
 
-_BUILT_IN: Final = {"jwt": JWTStrategy, "local": LocalStrategy}
 
-
-class AuthenticationService(StrategyTable):
+class AuthenticationService:
     """The service that signs users in and out; register it at ``authentication``.
 
     ``create`` checks credentials and returns ``{"accessToken", "authentication", "user"}``;
@@ -128,7 +131,8 @@ class AuthenticationService(StrategyTable):
         tickets: bool = False,
         cookie: TokenCookie | None = None,
     ) -> None:
-        super().__init__(entity, strategies, parse_strategies)
+        if isinstance(strategies, str) or isinstance(parse_strategies, str):
+            raise TypeError("strategies and parse_strategies are lists of names, not one string")
         if isinstance(app, type):
             raise TypeError(f"AuthenticationService(app) takes the application, not {app!r}")
         if not isinstance(service, str):
@@ -136,10 +140,16 @@ class AuthenticationService(StrategyTable):
         if not isinstance(secret, str | bytes | None):  # without the value, which may be a secret
             raise TypeError(f"secret is a string or bytes, not of type {type(secret).__name__}")
         self.app = app
+        self.entity = entity
+        self.secret_fields: frozenset[str] = frozenset()
+        self._strategies: dict[str, AuthenticationStrategy] = {}
+        self._signing_in = (*strategies,)
+        self._parsing = self._signing_in if parse_strategies is None else (*parse_strategies,)
+        self._request_parser: Parser | None = None
         Params.declare("payload", "keeps_session", *(() if entity is None else (entity,)))
         self.entities = None if entity is None else Entities(app, service, entity, entity_id)
         self.connections = SignedInConnections(self)
-        self._users = FollowedUsers(self) if follow_user and self.entities is not None else None
+        self._follows_users = follow_user and self.entities is not None
         self.tickets = Tickets(self)
         self._has_tickets = tickets
         self.token_cookies = None if cookie is None else TokenCookies(self, cookie)
@@ -156,8 +166,10 @@ class AuthenticationService(StrategyTable):
             "types": token_types,
         }
         for name in self.strategies:
-            if name in _BUILT_IN:
-                self.register(name, _BUILT_IN[name]())
+            if name == "jwt":
+                self.register(name, JWTStrategy())
+            elif name == "local":
+                self.register(name, LocalStrategy())
         self.extensions: list[Extension] = []
         self.throttle = throttle_from(throttle)
         if self.throttle is not None:
@@ -174,9 +186,168 @@ class AuthenticationService(StrategyTable):
         self.sessions = Sessions(**options)
         self.refresh_tokens = RefreshTokens(self.sessions)
         self.extensions += [self.sessions, self.refresh_tokens]
-        self.strategies += ("refresh",)
-        self.parse_strategies += ("refresh",)
-        self.register("refresh", RefreshStrategy(self.refresh_tokens))
+        self.offer("refresh", RefreshStrategy(self.refresh_tokens), signs_in=True)
+
+    # -- the strategies ------------------------------------------------------------------------
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """The names of the strategies with which clients can sign in."""
+        return self._signing_in
+
+    @property
+    def parse_strategies(self) -> tuple[str, ...]:
+        """The names of the strategies that look for credentials in requests."""
+        return self._parsing
+
+    def register(self, name: str, strategy: AuthenticationStrategy) -> None:
+        """Register a strategy under one of the names in `strategies` or `parse_strategies`.
+
+        It replaces the strategy that has the name.
+
+        Args:
+            name: The name that credentials have under ``strategy``.
+            strategy: An instance of its own, not registered elsewhere.
+
+        Raises:
+            TypeError: It is not an `AuthenticationStrategy`.
+            ValueError: The instance is registered somewhere else.
+        """
+        if not isinstance(strategy, AuthenticationStrategy):
+            raise TypeError(
+                f"register({name!r}, {strategy!r}): a strategy is an instance of a class that"
+                " derives from AuthenticationStrategy"
+            )
+        strategy.register(name, self)
+        self._strategies[name] = strategy
+        self._request_parser = None  # made anew, with this strategy
+        self.secret_fields = frozenset(
+            field for strategy in self._strategies.values() for field in strategy.secret_fields
+        )
+
+    def offer(
+        self,
+        name: str,
+        strategy: AuthenticationStrategy,
+        *,
+        parses: bool = True,
+        signs_in: bool = False,
+    ) -> None:
+        """Register a strategy, and say what it is for.
+
+        Args:
+            name: The name that credentials have under ``strategy``.
+            strategy: An instance of its own, not registered elsewhere.
+            parses: Whether it looks for credentials in requests and in the handshakes of real-time
+                connections.
+            signs_in: Whether clients can sign in with it. Otherwise it says who makes a request or
+                opens a connection, but nobody gets a token for its credentials: an API key.
+
+        Raises:
+            TypeError: It is not an `AuthenticationStrategy`.
+            ValueError: The instance is registered somewhere else.
+
+        Examples:
+            >>> from alula import App
+            >>> from alula.authentication import AuthenticationService, AuthenticationStrategy
+            >>> class ApiKeyStrategy(AuthenticationStrategy): ...
+            >>> service = AuthenticationService(App(), secret="thirty-two random bytes at least")
+            >>> service.offer("apiKey", ApiKeyStrategy())
+            >>> (service.strategies, service.parse_strategies)
+            (('jwt', 'local'), ('jwt', 'local', 'apiKey'))
+        """
+        self.register(name, strategy)
+        self._signing_in = _with_or_without(self._signing_in, name, is_in=signs_in)
+        self._parsing = _with_or_without(self._parsing, name, is_in=parses)
+
+    def strategy(self, name: str) -> AuthenticationStrategy:
+        """Return the strategy with a name.
+
+        Raises:
+            LookupError: No strategy has it.
+        """
+        if (strategy := self._strategies.get(name)) is None:
+            registered = ", ".join(self._strategies) or "none"
+            raise LookupError(f"no strategy is registered as {name!r}; registered: {registered}")
+        return strategy
+
+    def authenticate(
+        self, authentication: object, params: Params, *strategies: str
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        """Check credentials, of a sign-in or of any other call.
+
+        Args:
+            authentication: The credentials, with the name of their strategy under ``strategy``.
+            params: The params of the call.
+            strategies: Names of the strategies that are allowed.
+
+        Returns:
+            ``authentication``, the user, and what else the strategy returns.
+
+        Raises:
+            NotAuthenticated: They are not valid, or their strategy is not allowed.
+        """
+        if not is_mapping(authentication) or not (name := authentication.get("strategy")):
+            raise NotAuthenticated("Invalid authentication information (no `strategy` set)")
+        strategy = self._strategies.get(name) if name in strategies else None
+        if strategy is None:
+            raise NotAuthenticated(
+                "Invalid authentication information (strategy not allowed in authStrategies)"
+            )
+        return strategy.authenticate_without(authentication, params, self.secret_fields)
+
+    def parse(self, req: SentRequest, res: object, *strategies: str) -> Parsed:
+        """Return the credentials of a request, None if it has none, or an awaitable of that.
+
+        Args:
+            req: The request.
+            res: The response.
+            strategies: Names of the strategies that look for them; none for ``parse_strategies``.
+        """
+        if strategies:
+            return self._parser_of(strategies)(req, res)
+        # No `cached_property`: with it, Python 3.11 reads all attributes at a third of the speed.
+        if (parse := self._request_parser) is None:
+            parse = self._request_parser = self._parser_of(self.parse_strategies)
+        return parse(req, res)
+
+    def _parser_of(self, names: Iterable[str]) -> Parser:
+        """Return what looks for the credentials of strategies, cookies last."""
+        strategies = [*map(self.strategy, names)]
+        # Every request calls them, so without those that never find anything.
+        inherited = AuthenticationStrategy.parse
+        parsers: list[Parser] = [s.parse for s in strategies if type(s).parse is not inherited]
+        if self.token_cookies is not None and self.token_strategy in strategies:
+            parsers.append(self.token_cookies.parse)
+        if len(parsers) == 1:
+            return parsers[0]
+
+        def parse(req: SentRequest, res: object) -> Parsed:
+            for place, parse_next in enumerate(parsers, 1):
+                credentials = parse_next(req, res)
+                if credentials is None:
+                    continue
+                if type(credentials) is dict or not hasattr(credentials, "__await__"):
+                    return credentials  # pyright: ignore[reportUnknownVariableType]  # of any values
+                return _first_credentials(credentials, parsers[place:], req, res)
+            return None
+
+        return parse
+
+    def only_identifies(self, credentials: object) -> bool:
+        """Return whether credentials say who somebody is, but cannot be used to sign in.
+
+        Args:
+            credentials: What a strategy has found in a request.
+        """
+        name = credentials.get("strategy") if is_mapping(credentials) else None
+        return name in self.parse_strategies and name not in self.strategies
+
+    @property
+    def token_strategy(self) -> JWTStrategy | None:
+        """The strategy that checks access tokens, None if none is registered."""
+        tokens = (s for s in self._strategies.values() if isinstance(s, JWTStrategy))
+        return next(tokens, None)
 
     # -- the service ---------------------------------------------------------------------------
 
@@ -195,10 +366,12 @@ class AuthenticationService(StrategyTable):
             TooManyRequests: There were too many attempts.
         """
         attempt = Attempt(data, params)
+        if is_mapping(data) and (name := data.get("strategy")) in self.strategies:
+            attempt.strategy = self._strategies.get(name)
         with attempt.as_current_at(self):
             for extension in self.extensions:  # the throttle takes a try
                 await extension.before_attempt(attempt)
-            await self._check_credentials(attempt)  # by their strategy
+            await self._check_credentials(attempt)  # by their strategy, and by a second step
             await self._show_user(attempt)  # as the caller may see the record
             await self._create_token(attempt)  # a session begins, with a refresh token
         return attempt.response
@@ -256,8 +429,8 @@ class AuthenticationService(StrategyTable):
         self.connections.setup(app, path)
         if self.token_cookies is not None:
             self.token_cookies.setup(app, path)
-        if self._users is not None:
-            self._users.setup()
+        if self._follows_users:
+            self.connections.follow_users()
         if self._has_tickets or app.settings.get("authentication_tickets"):
             self.tickets.offer(app, path)
 
@@ -267,6 +440,7 @@ class AuthenticationService(StrategyTable):
         params: Params,
         *,
         http: MutableMapping[str, Any] | None = None,
+        methods: Iterable[str] = (),
     ) -> Any:
         """Sign in a user whom your own code has checked, such as one who has just signed up.
 
@@ -280,6 +454,8 @@ class AuthenticationService(StrategyTable):
             params: The params of the call in which the user signs in.
             http: ``context.http`` of that call, which gets the cookies. Needed with a `TokenCookie`
                 where the call comes over REST.
+            methods: How the user has proved who it is, as in RFC 8176, such as ``["otp"]``. With
+                sessions, tokens have them in the claim ``amr``.
 
         Returns:
             What a client gets for a sign-in: ``{"accessToken", "authentication", "user"}``, and
@@ -288,7 +464,7 @@ class AuthenticationService(StrategyTable):
         Raises:
             NotAuthenticated: There is no such user any more.
             RuntimeError: The service is not set up or has no users, or ``http`` is missing.
-            TypeError: The record has no id.
+            TypeError: The record has no id, or ``methods`` is one string.
 
         Examples:
             >>> from alula import App, HookContext
@@ -310,7 +486,9 @@ class AuthenticationService(StrategyTable):
             raise TypeError(
                 f"sign_in takes the record of a user; this one has no {entities.id_name!r}"
             )
-        credentials = CheckedUser(user_id)
+        if isinstance(methods, str):
+            raise TypeError(f"methods is a list of texts: [{methods!r}]")
+        credentials = CheckedUser(user_id, (*methods,))
         inner = HookContext(handle.app, handle, "create", params.copy(query={}), data=credentials)
         await handle.run(inner)
         if http is not None:
@@ -340,13 +518,19 @@ class AuthenticationService(StrategyTable):
 
     async def _check_credentials(self, attempt: Attempt) -> None:
         """Let the strategy check the credentials, and notify the extensions of the outcome."""
+        credentials = attempt.credentials
         try:
-            if isinstance(attempt.credentials, CheckedUser):
-                attempt.result = await self._checked_user(attempt, attempt.credentials)
+            if isinstance(credentials, CheckedUser):
+                attempt.result = await self._checked_user(attempt, credentials)
+                attempt.methods = credentials.methods
             else:
                 attempt.result = await self.authenticate(
-                    attempt.credentials, attempt.params, *self.strategies
+                    credentials, attempt.params, *self.strategies
                 )
+                if attempt.strategy is not None and not attempt.methods:
+                    attempt.methods = attempt.strategy.methods
+            for extension in self.extensions:
+                await extension.second_step(attempt)
         except Exception as error:
             for extension in self.extensions:
                 await extension.after_failure(attempt, error)
@@ -374,7 +558,9 @@ class AuthenticationService(StrategyTable):
         attempt.response = dict(attempt.result)
         entities = self.entities
         if entities is not None and entities.name in attempt.response:
-            record = await entities.shown(attempt.response[entities.name], attempt.params)
+            record = attempt.response[entities.name]
+            attempt.user_id = entities.id_of(record)
+            record = await entities.shown(record, attempt.user_id, attempt.params)
             attempt.response[entities.name] = without(record, self.secret_fields)
 
     async def _create_token(self, attempt: Attempt) -> None:
@@ -382,13 +568,18 @@ class AuthenticationService(StrategyTable):
         result = attempt.result
         if "accessToken" in result:  # the credentials are an access token: no second one
             return
+        authentication: Mapping[str, Any] = result.get("authentication") or {}
+        if self.entities is not None and attempt.user_id is None:
+            raise RuntimeError(
+                f"the strategy {authentication.get('strategy')!r} found no {self.entities.name}"
+                f" with an {self.entities.id_name!r}, so there is nobody to make a token for"
+            )
         claims = dict(await self.get_payload(result, attempt.params))
         for extension in self.extensions:
             claims.update(await extension.claims(attempt))
         token = self.create_access_token(
-            claims, None if self.entities is None else self.entities.subject_of(result)
+            claims, None if self.entities is None else str(attempt.user_id)
         )
-        authentication: Mapping[str, Any] = result.get("authentication") or {}
         attempt.response = {
             "accessToken": token,
             **attempt.response,
@@ -495,7 +686,7 @@ class AuthenticationService(StrategyTable):
                 " as the setting `authentication_secret`, or in the environment variable"
                 " ALULA_SECRET"
             )
-        # No `cached_property`; see `StrategyTable.parse`.
+        # No `cached_property`: with it, Python 3.11 reads all attributes at a third of the speed.
         self._tokens = Tokens(secret, **self._token_options)
         return self._tokens
 
@@ -505,3 +696,23 @@ def _cookies_of(http: Mapping[str, Any]) -> list[str]:
     headers: Mapping[str, Any] = http.get("headers") or {}
     given: str | list[str] = headers.get("Set-Cookie", [])
     return [given] if isinstance(given, str) else list(given)
+
+
+def _with_or_without(names: tuple[str, ...], name: str, *, is_in: bool) -> tuple[str, ...]:
+    """Return names that have one name, in its place or at the end, or that do not have it."""
+    if not is_in:
+        return tuple(other for other in names if other != name)
+    return names if name in names else (*names, name)
+
+
+async def _first_credentials(
+    awaitable: Any, parsers: Sequence[Parser], req: SentRequest, res: object
+) -> Credentials | None:
+    """Wait for an asynchronous parser, and call the following ones until one finds credentials."""
+    credentials: Credentials | None = await awaitable
+    for parse in parsers:
+        if credentials is not None:
+            break
+        parsed = parse(req, res)
+        credentials = await parsed if isinstance(parsed, Awaitable) else parsed
+    return credentials

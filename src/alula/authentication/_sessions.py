@@ -10,7 +10,7 @@ session is in `_refresh_tokens`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from secrets import token_urlsafe
@@ -23,7 +23,7 @@ from alula._service import ServiceHandle, owning_handle
 from alula.authentication._access_tokens import Duration, milliseconds_of
 from alula.authentication._attempt import Attempt, Extension, Session, session_ended
 from alula.authentication._entities import id_name, record_ids, remove_before
-from alula.errors import NotAuthenticated, NotFound
+from alula.errors import BadRequest, NotAuthenticated, NotFound
 from alula.hooks import Next
 from alula.types import Id, Record, is_list, is_mapping
 
@@ -100,17 +100,22 @@ class Sessions(Extension):
             self._end_at_password_changes(users, authentication)
 
     async def claims(self, attempt: Attempt) -> Mapping[str, Any]:
-        """Name the session in a new access token; begin one unless the sign-in renews one."""
+        """Name the session in a new access token; begin one unless the sign-in renews one.
+
+        ``auth_time`` and ``amr`` tell when and how the user signed in (OpenID Connect Core, section
+        2). A renewal does not change them.
+        """
         if attempt.session is None:
-            user = attempt.result.get(self._entities.name)
-            session = attempt.session = await self.begin(self._entities.id_of(user))
+            session = attempt.session = await self.begin(attempt.user_id, attempt.methods)
             if attempt.confirm is not None:
                 try:
                     await attempt.confirm()
                 except Exception:
                     await self.remove(session.id)
                     raise
-        return {"sid": attempt.session.id}
+        session = attempt.session
+        claims = {"sid": session.id, "auth_time": session.began_at // 1000}
+        return {**claims, "amr": [*session.methods]} if session.methods else claims
 
     async def check_token(self, payload: Mapping[str, Any], entity: object, params: Params) -> None:
         """Refuse an access token whose session has ended."""
@@ -132,8 +137,13 @@ class Sessions(Extension):
 
     # -- sessions ------------------------------------------------------------------------------
 
-    async def begin(self, user_id: object) -> Session:
-        """Begin a session of a user who has just signed in."""
+    async def begin(self, user_id: object, methods: Iterable[str] = ()) -> Session:
+        """Begin a session of a user who has just signed in.
+
+        Args:
+            user_id: The id of the user's record.
+            methods: How the user has proved who it is, as in RFC 8176: ``["pwd"]``.
+        """
         now = self.milliseconds()
         if now >= self._sweep_at:
             self._sweep_at = now + _SWEEP_INTERVAL_MS
@@ -145,8 +155,15 @@ class Sessions(Extension):
             "createdAt": now,
             "rotatedAt": now,
             "expiresAt": now + self.lifetime,
+            "methods": " ".join(methods),
         }
-        await self.handle.create(record)
+        try:
+            await self.handle.create(record)
+        except BadRequest as error:  # not the client's mistake: the record is ours
+            raise RuntimeError(
+                f"{self._path!r} cannot store a session: {error.message}. It needs the properties"
+                f" {', '.join(record)}, all of them texts or 64-bit integers"
+            ) from error
         return self.session_of(record)
 
     async def check(self, payload: Mapping[str, Any]) -> None:
@@ -209,7 +226,11 @@ class Sessions(Extension):
 
     def session_of(self, record: Mapping[str, Any]) -> Session:
         """Return the session that a record stores."""
-        return Session(record[self._id], record["userId"], record["rotation"])
+        # Records of earlier versions have no methods.
+        methods = (*(record.get("methods") or "").split(),)
+        return Session(
+            record[self._id], record["userId"], record["rotation"], record["createdAt"], methods
+        )
 
     def milliseconds(self) -> int:
         """Return the time as records have it."""

@@ -23,9 +23,11 @@ to an account of their own whose name looks alike.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Final, NoReturn
+from math import ceil
+from typing import Any, Final, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary
 
 from alula._context import Params
@@ -42,7 +44,7 @@ from alula.authentication._access_tokens import Duration, milliseconds_of
 from alula.authentication._attempt import Attempt, Extension
 from alula.authentication._entities import fold_username
 from alula.errors import FrameworkError
-from alula.types import Id, is_mapping
+from alula.types import Id
 
 __all__ = ["Throttle", "throttle_from"]
 
@@ -52,24 +54,35 @@ CAPACITY: Final = 50_000
 _MAX_NAME_LENGTH: Final = 4096  # further characters of a name are ignored
 
 
-class Price:
-    """What a sign-in has paid, and for which account.
-
-    Args:
-        address: Where it comes from; None where that is not known.
-        name: The key of the account's name, None where the strategy knows none.
+class Cost(NamedTuple):
+    """One try out of a budget.
 
     Attributes:
-        account: The key of the account, None until it is looked up.
-        costs: The keys and budgets that have paid; the first is that of name and address.
-        wait: For how many milliseconds a budget is spent that known addresses do not need.
+        key: The key of the budget.
+        budget: Its size.
     """
 
-    def __init__(self, address: str | None, name: str | None) -> None:
-        self.address, self.name = address, name
-        self.account: str | None = None
-        self.costs: list[tuple[str, Budget]] = []
-        self.wait = 0
+    key: str
+    budget: Budget
+
+
+@dataclass(eq=False)
+class Payment:
+    """What a sign-in has paid, and for which account.
+
+    Attributes:
+        network: Where it comes from; None where that is not known.
+        name: The key of the account's name, None where the strategy knows none.
+        account: The key of the account, None until it is looked up.
+        costs: The tries that were taken; the first one is for the name and the network.
+        wait: For how many milliseconds a budget is spent that known networks do not need.
+    """
+
+    network: str | None
+    name: str | None
+    account: str | None = None
+    costs: list[Cost] = field(default_factory=list["Cost"])
+    wait: int = 0
 
 
 class Throttle(Extension):
@@ -119,8 +132,7 @@ class Throttle(Extension):
         self._now = now
         self._spent: Times = MemoryTimes(CAPACITY)
         self._known: Times = MemoryTimes(CAPACITY)
-        self._prices: WeakKeyDictionary[Attempt, Price] = WeakKeyDictionary()
-        self._authentication: Any = None
+        self._payments: WeakKeyDictionary[Attempt, Payment] = WeakKeyDictionary()
         self._realm = ""
         self._sweep_at = 0
 
@@ -130,7 +142,6 @@ class Throttle(Extension):
         Raises:
             ValueError: It is not registered, or clients can call it.
         """
-        self._authentication = authentication
         entities = authentication.entities
         # Authentication services for different users may share a store, but not their budgets.
         self._realm = "" if entities is None else entities.path
@@ -148,6 +159,65 @@ class Throttle(Extension):
         await self._spent.clear()
         await self._known.clear()
 
+    # -- budgets -------------------------------------------------------------------------------
+
+    async def spend(self, costs: Iterable[Cost]) -> int:
+        """Take one try out of each of several budgets, or out of none.
+
+        Args:
+            costs: The budgets.
+
+        Returns:
+            0, or the milliseconds until all of them have a try.
+        """
+        await self._sweep()
+        wait, spent = 0, list[Cost]()
+        for cost in costs:
+            refused = await self._spent.take(cost.key, cost.budget, self._milliseconds)
+            if not refused:
+                spent.append(cost)
+            wait = max(wait, refused)
+        if wait:
+            await self.refund(spent)
+        return wait
+
+    async def refund(self, costs: Iterable[Cost]) -> None:
+        """Give tries back.
+
+        Args:
+            costs: The budgets that `spend` has taken them from.
+        """
+        for key, budget in costs:
+            await self._spent.add(key, -budget.interval)
+
+    async def take(self, name: str, key: str, tries: int, window: Duration) -> int:
+        """Take one try out of a budget of your own, such as for mails or codes.
+
+        It is kept where the tries of sign-ins are, under a hash of its name and key.
+
+        Args:
+            name: What the budget is for, such as ``"reset mails"``.
+            key: Whose budget it is: the id of an account, or an address.
+            tries: How many tries it has.
+            window: How long a budget that is spent takes to refill, evenly: seconds, or a text such
+                as ``"1h"``.
+
+        Returns:
+            0, or the seconds until there is a try.
+
+        Raises:
+            ValueError: The number of tries is below 1, or the duration is not valid.
+
+        Examples:
+            >>> import asyncio
+            >>> from alula.authentication import Throttle
+            >>> throttle = Throttle()
+            >>> asyncio.run(throttle.take("reset mails", "user 1", 3, "1h"))
+            0
+        """
+        budget = _budget(name, tries, milliseconds_of(window, f"throttle: {name}"))
+        return ceil(await self.spend([Cost(self._key("own", name, key), budget)]) / 1000)
+
     # -- as an extension -----------------------------------------------------------------------
 
     async def before_attempt(self, attempt: Attempt) -> None:
@@ -156,20 +226,29 @@ class Throttle(Extension):
         Raises:
             TooManyRequests: A budget is spent. ``Retry-After`` says how many seconds to wait.
         """
-        credentials = attempt.credentials
-        if attempt.params.provider is None or not is_mapping(credentials):
+        params, strategy = attempt.params, attempt.strategy
+        if params.provider is None or strategy is None or not strategy.can_be_guessed:
             return
-        name = credentials.get("strategy")
-        if not isinstance(name, str) or name not in self._authentication.strategies:
-            return
-        strategy = self._authentication.strategy(name)
-        if strategy.can_be_guessed:
-            self._prices[attempt] = await self.pay(
-                attempt.params.get("ip"),  # also of a real-time connection
-                strategy.account_of(credentials),
-                strategy=strategy.name,
-                is_looked_up=strategy.looks_up_account,
-            )
+        account = strategy.account_of(attempt.credentials)
+        name = None
+        if account is not None:
+            name = self._key("name", fold_username(account[:_MAX_NAME_LENGTH]))
+        payment = Payment(network_of(params.get("ip")), name)  # also of a real-time connection
+        shared: list[Cost] = []  # budgets that known networks do not need
+        if name is not None:
+            await self._charge(payment, [self._small(payment, name)])
+            shared.append(Cost(self._key("account", name), self._account))
+        if payment.network is not None:
+            shared.append(Cost(self._key("address", payment.network), self._address))
+        payment.wait = await self.spend(shared)
+        if not payment.wait:
+            payment.costs += shared
+        elif name is None or not await self._is_known(payment, ""):
+            await self._refuse(payment)
+        if account is not None and not strategy.looks_up_account:
+            # Nobody looks the account up, so it is what the strategy knows by this very name.
+            await self._charge_account(payment, self._key("as sent", strategy.name, account))
+        self._payments[attempt] = payment
 
     async def account_found(self, attempt: Attempt, id: Id) -> None:
         """Charge the account of an attempt, too.
@@ -177,38 +256,51 @@ class Throttle(Extension):
         Raises:
             TooManyRequests: A budget is spent.
         """
-        price = self._prices.get(attempt)
-        if price is not None and price.name is not None:
+        payment = self._payments.get(attempt)
+        if payment is not None and payment.name is not None:
             # An account that does not exist is counted like one that does: else it would show.
-            account = ("none", price.name) if id is None else ("id", str(id))
-            await self._pay_for(price, self._key(*account))
+            account = ("none", payment.name) if id is None else ("id", str(id))
+            await self._charge_account(payment, self._key(*account))
 
     async def after_failure(self, attempt: Attempt, error: Exception) -> None:
-        """Give the price back if it was the server that failed.
+        """Give the tries back if it was the server that failed.
 
         Raises:
             TooManyRequests: A budget is spent, and the strategy has not called `account_found`.
         """
-        price = self._prices.get(attempt)
-        if price is None:
+        payment = self._payments.get(attempt)
+        if payment is None:
             return
         if not (isinstance(error, FrameworkError) and error.code < 500):
-            await self._give_back(price)
-        elif price.wait:
-            await self._refuse(price)
+            await self.refund(payment.costs)
+        elif payment.wait:
+            await self._refuse(payment)
 
     async def after_success(self, attempt: Attempt) -> None:
-        """Give the price back, and remember that the address is known to the account.
+        """Give the tries back, and those of the failures before for the same account from here.
+
+        The network is known to the account from now on.
 
         Raises:
             TooManyRequests: A budget is spent, and the strategy has not called `account_found`.
         """
-        price = self._prices.get(attempt)
-        if price is None:
+        payment = self._payments.get(attempt)
+        if payment is None:
             return
-        if price.wait:
-            await self._refuse(price)
-        await self.reward(price)
+        if payment.wait:
+            await self._refuse(payment)
+        await self.refund(payment.costs)
+        account, name, now = payment.account, payment.name, self._milliseconds()
+        if account is None or name is None:
+            return
+        by_account, by_name = self._small(payment, account).key, self._small(payment, name).key
+        known = [self._known_key(payment, known_to) for known_to in (account, "")]
+        failed = await self._spent.read(by_account) - now
+        if failed > 0:
+            await self._spent.add(by_name, -failed)
+            await self._spent.update(by_account, lambda _: now)
+        for key in known:  # "": known to any account, for the check by name
+            await self._known.update(key, lambda _: now + self._known_for)
 
     async def before_new_password(self, params: Params) -> None:
         """Count a password that a client sets, before it is hashed.
@@ -216,111 +308,39 @@ class Throttle(Extension):
         Raises:
             TooManyRequests: The budget of the address is spent.
         """
-        address = network_of(params.get("ip"))
-        if params.provider is None or address is None:
+        network = network_of(params.get("ip"))
+        if params.provider is None or network is None:
             return
-        await self._sweep()
-        wait = await self._spent.take(
-            self._key("new password", address), self._new_passwords, self._milliseconds
-        )
-        if wait:
+        cost = Cost(self._key("new password", network), self._new_passwords)
+        if wait := await self.spend([cost]):
             raise too_many_requests("Too many new passwords from this address", wait)
 
     # -- one attempt ---------------------------------------------------------------------------
 
-    async def pay(
-        self,
-        address: str | None,
-        account: str | None,
-        *,
-        strategy: str = "",
-        is_looked_up: bool = False,
-    ) -> Price:
-        """Take one try out of each budget of an attempt, and return what was paid.
-
-        Args:
-            address: The client's address; None where it is not known.
-            account: The name of the account, as it was sent; None where a strategy knows none.
-            strategy: The name of the strategy.
-            is_looked_up: Whether `account_found` follows. Otherwise the account is identified by
-                its name as it was sent, together with the strategy.
-
-        Raises:
-            TooManyRequests: A budget is spent. ``Retry-After`` says how many seconds to wait.
-        """
-        await self._sweep()
-        name = None
-        if account is not None:
-            name = self._key("name", fold_username(account[:_MAX_NAME_LENGTH]))
-        price = Price(network_of(address), name)
-        if name is not None:
-            await self._charge(price, self._small(price, name), self._both)
-        shared = [] if name is None else [(self._key("account", name), self._account)]
-        if price.address is not None:
-            shared.append((self._key("address", price.address), self._address))
-        for key, budget in shared:  # budgets that known addresses do not need
-            wait = await self._spent.take(key, budget, self._milliseconds)
-            price.wait = max(price.wait, wait)
-            if not wait:
-                price.costs.append((key, budget))
-        if price.wait and (name is None or not await self._is_known(price, "")):
-            await self._refuse(price)
-        if account is not None and not is_looked_up:
-            await self._pay_for(price, self._key("as sent", strategy, account))
-        return price
-
-    async def reward(self, price: Price) -> None:
-        """Give back the price of a sign-in that succeeded, and of the failures before it.
-
-        Only failures for the same account from the same address are forgiven.
-
-        Args:
-            price: What the sign-in has paid.
-        """
-        await self._give_back(price)
-        account = price.account
-        if account is None or price.name is None:
-            return
-        small, now = self._small(price, account), self._milliseconds()
-        failed = await self._spent.read(small) - now
-        if failed > 0:
-            await self._spent.add(self._small(price, price.name), -failed)
-            await self._spent.update(small, lambda _: now)
-        for known_to in (account, ""):  # "": known to any account, for the check by name
-            key = self._known_key(price, known_to)
-            await self._known.update(key, lambda _: now + self._known_for)
-
-    async def _pay_for(self, price: Price, account: str) -> None:
-        """Take one try out of the budgets of the account, which is now known."""
-        price.account = account
-        shared: list[tuple[str, Budget]] = []
-        if await self._is_known(price, account):
-            small, *rest = price.costs
-            price.costs, price.wait = [small], 0
-            for key, budget in rest:
-                await self._spent.add(key, -budget.interval)
-        elif price.wait:
-            await self._refuse(price)
+    async def _charge_account(self, payment: Payment, account: str) -> None:
+        """Take tries for the account, which is now known."""
+        payment.account = account
+        costs = [self._small(payment, account)]
+        if await self._is_known(payment, account):
+            await self.refund(payment.costs[1:])
+            payment.costs, payment.wait = payment.costs[:1], 0
+        elif payment.wait:
+            await self._refuse(payment)
         else:
-            shared = [(self._key("account", account), self._account)]
-        for key, budget in [(self._small(price, account), self._both), *shared]:
-            await self._charge(price, key, budget)
+            costs.append(Cost(self._key("account", account), self._account))
+        await self._charge(payment, costs)
 
-    async def _charge(self, price: Price, key: str, budget: Budget) -> None:
-        price.wait = await self._spent.take(key, budget, self._milliseconds)
-        if price.wait:
-            await self._refuse(price)
-        price.costs.append((key, budget))
+    async def _charge(self, payment: Payment, costs: list[Cost]) -> None:
+        """Take tries, or refuse the attempt."""
+        payment.wait = await self.spend(costs)
+        if payment.wait:
+            await self._refuse(payment)
+        payment.costs += costs
 
-    async def _give_back(self, price: Price) -> None:
-        """Give back all tries that were paid."""
-        for key, budget in price.costs:
-            await self._spent.add(key, -budget.interval)
-        price.costs = []
-
-    async def _refuse(self, price: Price) -> NoReturn:
-        await self._give_back(price)
-        raise too_many_requests("Too many attempts to sign in", price.wait)
+    async def _refuse(self, payment: Payment) -> NoReturn:
+        await self.refund(payment.costs)
+        payment.costs = []
+        raise too_many_requests("Too many attempts to sign in", payment.wait)
 
     # -- keys ----------------------------------------------------------------------------------
 
@@ -330,14 +350,15 @@ class Throttle(Extension):
         text = "\0".join((self._realm, *parts)).encode("utf-8", "surrogatepass")
         return blake2b(text, digest_size=16).hexdigest()
 
-    def _small(self, price: Price, account: str) -> str:
-        return self._key("both", account, price.address or "")
+    def _small(self, payment: Payment, account: str) -> Cost:
+        """Return the cost for one account from one network."""
+        return Cost(self._key("both", account, payment.network or ""), self._both)
 
-    def _known_key(self, price: Price, account: str) -> str:
-        return self._key("known", account, price.address or "")
+    def _known_key(self, payment: Payment, account: str) -> str:
+        return self._key("known", account, payment.network or "")
 
-    async def _is_known(self, price: Price, account: str) -> bool:
-        return await self._known.read(self._known_key(price, account)) > self._milliseconds()
+    async def _is_known(self, payment: Payment, account: str) -> bool:
+        return await self._known.read(self._known_key(payment, account)) > self._milliseconds()
 
     # -- times ---------------------------------------------------------------------------------
 

@@ -251,18 +251,17 @@ class TokenCookies:
     def _refusal(self, headers: Mapping[str, str], token: str) -> FrameworkError | None:
         """Return why the access token of a cookie does not count, None if it does."""
         try:
-            payload = self._authentication.verify_access_token(token)
-            self._check_page(headers, _binding(token, payload))
+            self._check_page(headers, self._csrf_token(token))
         except (Forbidden, NotAuthenticated) as error:
             return error
         return None
 
-    def _check_page(self, headers: Mapping[str, str], binding: str) -> None:
+    def _check_page(self, headers: Mapping[str, str], csrf_token: str) -> None:
         """Check that a request with a cookie is not the work of another site.
 
         Args:
             headers: Its headers.
-            binding: What the CSRF token belongs to.
+            csrf_token: The CSRF token that it needs.
 
         Raises:
             Forbidden: It may be; the message says what is missing.
@@ -274,11 +273,21 @@ class TokenCookies:
             )
         given = headers.get(_CSRF_HEADER, "").encode("utf-8", "replace")
         # `==` would tell by its time how much of a guessed token is right.
-        if not hmac.compare_digest(given, self._csrf.tag(binding).encode()):
+        if not hmac.compare_digest(given, csrf_token.encode()):
             raise Forbidden(
                 "The header X-CSRF-Token is missing or not valid; send the value of the cookie"
                 f" {self._options.csrf_name}"
             )
+
+    def _csrf_token(self, token: str) -> str:
+        """Return the CSRF token of an access token: that of its session, if it has one.
+
+        Raises:
+            NotAuthenticated: The access token is not valid.
+        """
+        session_id = self._authentication.verify_access_token(token).get("sid")
+        is_of_session = isinstance(session_id, str)
+        return self._csrf.tag(f"session:{session_id}" if is_of_session else f"token:{token}")
 
     @cached_property
     def _csrf(self) -> Seal:
@@ -308,20 +317,36 @@ class TokenCookies:
         result = context.result
         token = result.get("accessToken") if is_mapping(result) else None
         # A page of another site must not sign its visitors in as somebody else.
-        if not isinstance(token, str) or not self._is_own_page(params.headers):
-            return
+        if isinstance(token, str) and self._is_own_page(params.headers):
+            self._respond(context, self.lines_for(result), {"csrfToken": self._csrf_token(token)})
+
+    def lines_for(self, result: Mapping[str, Any]) -> list[str]:
+        """Return the headers ``Set-Cookie`` for the tokens of a sign-in.
+
+        It does not check where the request comes from. Call it only for a browser that has proved
+        in another way that its user wants to sign in, such as by the state of an OAuth flow, which
+        ends with a navigation from another site.
+
+        Args:
+            result: What `AuthenticationService.sign_in` has returned.
+
+        Returns:
+            One header for each cookie, none if the result has no token.
+        """
+        token = result.get("accessToken")
+        if not isinstance(token, str):
+            return []
         options, sessions = self._options, self._authentication.sessions
         payload = self._authentication.verify_access_token(token)
-        csrf_token = self._csrf.tag(_binding(token, payload))
         age = max(int(payload["exp"] - time.time()), 0)
         refresh_age = age if sessions is None else sessions.lifetime // 1000
         lines = [
             options.line(options.name, token, age),
-            options.line(options.csrf_name, csrf_token, refresh_age),
+            options.line(options.csrf_name, self._csrf_token(token), refresh_age),
         ]
         if isinstance(refresh_token := result.get("refreshToken"), str):
             lines.append(options.line(options.refresh_name, refresh_token, refresh_age))
-        self._respond(context, lines, {"csrfToken": csrf_token})
+        return lines
 
     async def sign_out(self, context: HookContext, next: Next) -> None:
         """Sign out by the refresh token if there is nothing else, and remove the cookies.
@@ -349,7 +374,7 @@ class TokenCookies:
         if token is None or authentication.refresh_tokens is None:
             return None
         session_id, _ = authentication.refresh_tokens.read(token)
-        self._check_page(params.headers, _binding("", {"sid": session_id}))
+        self._check_page(params.headers, self._csrf.tag(f"session:{session_id}"))
         return {"strategy": "refresh", "refreshToken": token}
 
     def _respond(
@@ -375,9 +400,3 @@ class TokenCookies:
                     name: value for name, value in authentication.items() if name not in _TOKENS
                 }
         context.dispatch = body
-
-
-def _binding(token: str, payload: Mapping[str, Any]) -> str:
-    """Return what the CSRF token of an access token belongs to: its session, else itself."""
-    session_id = payload.get("sid")
-    return f"session:{session_id}" if isinstance(session_id, str) else f"token:{token}"
