@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from heapq import nlargest
 from math import ceil
 from operator import itemgetter
@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 from alula._service import ServiceHandle
 from alula.errors import Conflict, NotFound, TooManyRequests
 
-__all__ = ["Budget", "MemoryTimes", "ServiceTimes", "Times", "too_many_requests"]
+__all__ = ["Budget", "Cost", "MemoryTimes", "ServiceTimes", "Times", "too_many_requests"]
 
 _KEPT_SHARE: Final = 0.9
 _CLOCK_SKEW_MS: Final = 15_000  # by which the clocks of processes may differ
@@ -55,10 +55,28 @@ class Budget(NamedTuple):
         return later, max(0, later - now - self.window)
 
 
-class Times(ABC):
-    """A store of times by key, in milliseconds since 1970."""
+class Cost(NamedTuple):
+    """One try out of a budget.
 
-    def __init__(self) -> None:
+    Attributes:
+        key: The key of the budget.
+        budget: Its size.
+    """
+
+    key: str
+    budget: Budget
+
+
+class Times(ABC):
+    """A store of times by key, in milliseconds since 1970.
+
+    Args:
+        now: The clock, in seconds since 1970.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._sweep_at = 0
         # By event loop: a lock cannot be shared by several.
         self._locks: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
@@ -78,13 +96,52 @@ class Times(ABC):
     async def clear(self) -> None:
         """Remove all times."""
 
-    async def take(self, key: str, budget: Budget, clock: Callable[[], int]) -> int:
+    def milliseconds(self) -> int:
+        """Return the current time in milliseconds since 1970."""
+        return int(self._now() * 1000)
+
+    async def spend(self, costs: Collection[Cost]) -> int:
+        """Take one try out of each of several budgets, or out of none.
+
+        Args:
+            costs: The budgets.
+
+        Returns:
+            0, or the milliseconds until all of them have a try.
+        """
+        wait, spent = 0, list[Cost]()
+        for cost in costs:
+            await self.sweep_once_in(cost.budget.window)
+            refused = await self.take(cost)
+            if not refused:
+                spent.append(cost)
+            wait = max(wait, refused)
+        if wait:
+            await self.refund(spent)
+        return wait
+
+    async def refund(self, costs: Iterable[Cost]) -> None:
+        """Give tries back.
+
+        Args:
+            costs: The budgets that `spend` has taken them from.
+        """
+        for key, budget in costs:
+            await self.add(key, -budget.interval)
+
+    async def sweep_once_in(self, window: int) -> None:
+        """Remove the times that have passed, unless that was done within this window."""
+        now = self.milliseconds()
+        # A clock that was set back must not keep the sweep away.
+        if not self._sweep_at - window <= now < self._sweep_at:
+            self._sweep_at = now + window
+            await self.sweep(now)
+
+    async def take(self, cost: Cost) -> int:
         """Take one try out of a budget.
 
         Args:
-            key: The key of the budget.
-            budget: Its tries.
-            clock: Returns the current time in milliseconds.
+            cost: The budget.
 
         Returns:
             0, or the milliseconds until there is a try.
@@ -95,15 +152,19 @@ class Times(ABC):
             nonlocal wait
             # The clock is read after the store: an attempt that began a millisecond before one
             # that overtook it would be refused for that millisecond, though there is a try left.
-            later, wait = budget.spend(whole_at, clock())
+            later, wait = cost.budget.spend(whole_at, self.milliseconds())
             return None if wait else later
 
-        is_written = await self.update(key, spend)
+        is_written = await self.update(cost.key, spend)
         return wait if is_written else _WAIT_AFTER_CONTENTION_MS
 
     async def add(self, key: str, milliseconds: int) -> None:
         """Move a time that is stored; a negative number gives tries back."""
         await self.update(key, lambda stored: stored + milliseconds if stored else None)
+
+    async def put(self, key: str, time: int) -> None:
+        """Set a time, whatever is stored."""
+        await self.update(key, lambda _: time)
 
     async def update(self, key: str, change: Callable[[int], int | None]) -> bool:
         """Change a time by compare-and-set, again and again while other processes are faster.
@@ -146,10 +207,11 @@ class MemoryTimes(Times):
     Args:
         capacity: How many keys are kept at most. The earliest times are removed first: they are
             the least spent, so a flood of new keys does not remove the one under attack.
+        now: The clock, in seconds since 1970.
     """
 
-    def __init__(self, capacity: int) -> None:
-        super().__init__()
+    def __init__(self, capacity: int, now: Callable[[], float] = time.time) -> None:
+        super().__init__(now)
         self._capacity = capacity
         self._times: dict[str, int] = {}
 
@@ -164,10 +226,11 @@ class MemoryTimes(Times):
         self.set(key, new)
         return True
 
-    async def take(self, key: str, budget: Budget, clock: Callable[[], int]) -> int:
+    async def take(self, cost: Cost) -> int:
         """Take one try out of a budget; see `Times.take`."""
         # Nothing else runs between the two: a third of the time of compare-and-set.
-        later, wait = budget.spend(self._times.get(key, 0), clock())
+        key, budget = cost
+        later, wait = budget.spend(self._times.get(key, 0), self.milliseconds())
         if not wait:
             self.set(key, later)
         return wait
@@ -194,10 +257,11 @@ class ServiceTimes(Times):
 
     Args:
         handle: The service. It must accept any text as an id.
+        now: The clock, in seconds since 1970.
     """
 
-    def __init__(self, handle: ServiceHandle) -> None:
-        super().__init__()
+    def __init__(self, handle: ServiceHandle, now: Callable[[], float] = time.time) -> None:
+        super().__init__(now)
         self._handle = handle
         id_name = getattr(handle.service, "id", None)
         self._id = id_name if isinstance(id_name, str) else "id"

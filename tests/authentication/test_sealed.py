@@ -88,12 +88,12 @@ class TestOneTimeSeal:
         assert await seal.use_up(other)
         assert not await seal.use_up(one)
 
-    async def test_used_values_are_forgotten_when_they_expire(self, monkeypatch):
+    async def test_used_values_are_forgotten_when_they_expire(self):
         seal, now = make(), time.time()
         for _ in range(2):
             await seal.use_up(seal.unseal(seal.seal(1)))
         assert len(seal._used._times) == 2
-        monkeypatch.setattr(time, "time", lambda: now + 32)
+        seal._used._now = lambda: now + 32
         await seal.use_up(seal.unseal(seal.seal(1)))
         assert len(seal._used._times) == 1
 

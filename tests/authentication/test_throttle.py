@@ -9,11 +9,11 @@ import pytest
 from tests.authentication.building import Clock
 
 from alula import App, Params, _gcra
-from alula._gcra import Budget, MemoryTimes
+from alula._gcra import Budget, Cost, MemoryTimes
 from alula.adapters.memory import MemoryService
 from alula.authentication import Attempt, AuthenticationStrategy
 from alula.authentication._entities import Entities
-from alula.authentication._throttle import Cost, Throttle
+from alula.authentication._throttle import Throttle
 from alula.errors import BadRequest, GeneralError, NotAuthenticated, TooManyRequests
 
 HOME, ELSEWHERE = "192.0.2.1", "198.51.100.7"
@@ -460,15 +460,15 @@ async def test_own_budgets_are_checked(make, tries, window, text):
 
 
 async def test_several_budgets_are_spent_together_or_not_at_all(make):
-    throttle = await make()
+    times = (await make())._spent
     small, large = Cost("small", Budget(60_000, 60_000)), Cost("large", Budget(60_000, 20_000))
-    assert await throttle.spend([small, large]) == 0
+    assert await times.spend([small, large]) == 0
     for _ in range(5):
-        assert await throttle.spend([large, small]) == 60_000
-    assert await throttle.spend([large]) == 0
-    await throttle.refund([small, large])
-    assert await throttle.spend([small, large, large]) == 0
-    assert await throttle.spend([small, large]) == 60_000  # the longer wait of the two
+        assert await times.spend([large, small]) == 60_000
+    assert await times.spend([large]) == 0
+    await times.refund([small, large])
+    assert await times.spend([small, large, large]) == 0
+    assert await times.spend([small, large]) == 60_000  # the longer wait of the two
 
 
 # -- stores ------------------------------------------------------------------------------------

@@ -515,6 +515,6 @@ class SignedInConnections:
 
 def _connection_of(params: Params) -> Connection | None:
     """Return the connection of a client's call; other calls sign nobody in or out."""
-    connection = params.get("connection")
+    connection = params.connection
     is_of_client = params.provider is not None and isinstance(connection, Connection)
     return connection if is_of_client else None

@@ -154,8 +154,8 @@ class Entities:
             )
             # FeathersJS's text, which front ends may know.
             raise NotAuthenticated(f"Can not set subject from {self.name}.{self.id_name}")
-        as_caller = _inside(params, provider=params.provider, authenticated=True)
-        as_caller[self.name] = record
+        of_caller = {"provider": params.provider, "authenticated": True, self.name: record}
+        as_caller = _inside(params, **of_caller)
         context = self._context("get", as_caller, id)
         try:
             await context.service.run(context)

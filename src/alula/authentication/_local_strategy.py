@@ -89,20 +89,19 @@ class LocalStrategy(AuthenticationStrategy):
         entities = self.authentication.entities
         username = authentication.get(self.username_field)
         password = authentication.get(self.password_field)
-        record = None
         if is_credential(username) and is_credential(password):
             try:
                 record = await self._user_with_password(username, password, params)
             except (TooManyRequests, Unavailable):  # as late as for users who do not exist
                 await self.passwords.until_floor(started)
                 raise
-        if record is None:
-            await self._refuse(started)
-        attempt = current_attempt(self.authentication)
-        if attempt is not None:
-            # The password may change before there is a session that the change could end.
-            attempt.confirm = partial(self._confirm, record, password, params, started)
-        return {"authentication": {"strategy": self.name}, entities.name: record}
+            if record is not None:
+                attempt = current_attempt(self.authentication)
+                if attempt is not None:
+                    # The password may change before there is a session that the change could end.
+                    attempt.confirm = partial(self._confirm, record, password, params, started)
+                return {"authentication": {"strategy": self.name}, entities.name: record}
+        await self._refuse(started)
 
     def account_of(self, authentication: Mapping[str, Any]) -> str | None:
         """Return the user name, None if it is not valid."""
@@ -126,7 +125,7 @@ class LocalStrategy(AuthenticationStrategy):
             raise BadRequest("A password has to be a text, not empty and not over 4096 bytes long")
         if params is not None:
             await self.authentication.new_password(params)
-        client = None if params is None else network_of(params.get("ip"))
+        client = None if params is None else network_of(params.ip)
         return await self.passwords.hash(password, limited=_is_limited(params), client=client)
 
     async def _user_with_password(
@@ -142,7 +141,7 @@ class LocalStrategy(AuthenticationStrategy):
         except BadRequest as error:  # a schema of the users refuses such a name
             _log.info("%r refused a look-up: %s", entities.path, ascii(error.message))
         await self.authentication.account_found(entities.id_of(record), params)
-        limited, client = _is_limited(params), network_of(params.get("ip"))
+        limited, client = _is_limited(params), network_of(params.ip)
         stored = None if record is None else record.get(self.entity_password_field)
         if record is None or not isinstance(stored, str):
             await self.passwords.check_nothing(password, limited=limited, client=client)

@@ -92,7 +92,6 @@ class OneTimeSeal:
         self._used: Times = MemoryTimes(_CAPACITY)
         self._channels: Any = None
         self._topic = ""
-        self._sweep_at = 0.0
 
     def setup(self, authentication: Any, path: str) -> None:
         """Derive the key, and find out where used values are remembered.
@@ -143,10 +142,7 @@ class OneTimeSeal:
 
     async def use_up(self, sealed: SealedValue) -> bool:
         """Mark a value as used, and return whether this was its first use."""
-        now = time.time()
-        if now >= self._sweep_at:
-            self._sweep_at = now + self._seconds
-            await self._used.sweep(int(now * 1000))
+        await self._used.sweep_once_in(self._seconds * 1000)
         if not await self._used.compare_and_set(sealed.key, 0, sealed.until):
             return False
         self._channels.signal(self._topic, [sealed.key, sealed.until])

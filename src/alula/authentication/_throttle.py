@@ -23,16 +23,17 @@ to an account of their own whose name looks alike.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import ceil
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 from weakref import WeakKeyDictionary
 
 from alula._context import Params
 from alula._gcra import (
     Budget,
+    Cost,
     MemoryTimes,
     ServiceTimes,
     Times,
@@ -54,18 +55,6 @@ CAPACITY: Final = 50_000
 _MAX_NAME_LENGTH: Final = 4096  # further characters of a name are ignored
 
 
-class Cost(NamedTuple):
-    """One try out of a budget.
-
-    Attributes:
-        key: The key of the budget.
-        budget: Its size.
-    """
-
-    key: str
-    budget: Budget
-
-
 @dataclass(eq=False)
 class Payment:
     """What a sign-in has paid, and for which account.
@@ -79,7 +68,7 @@ class Payment:
     """
 
     network: str | None
-    name: str | None
+    name: str | None = None
     account: str | None = None
     costs: list[Cost] = field(default_factory=list["Cost"])
     wait: int = 0
@@ -130,11 +119,10 @@ class Throttle(Extension):
         self._known_for = milliseconds_of(known, "throttle: known")
         self._service = service
         self._now = now
-        self._spent: Times = MemoryTimes(CAPACITY)
-        self._known: Times = MemoryTimes(CAPACITY)
+        self._spent: Times = MemoryTimes(CAPACITY, now)
+        self._known: Times = MemoryTimes(CAPACITY, now)
         self._payments: WeakKeyDictionary[Attempt, Payment] = WeakKeyDictionary()
         self._realm = ""
-        self._sweep_at = 0
 
     async def setup(self, authentication: Any) -> None:
         """Find the service that stores the budgets, if one is configured.
@@ -147,7 +135,7 @@ class Throttle(Extension):
         self._realm = "" if entities is None else entities.path
         if self._service is not None:
             handle = private_service(authentication.app, self._service, "throttle['service']")
-            self._spent = self._known = ServiceTimes(handle)
+            self._spent = self._known = ServiceTimes(handle, self._now)
 
     @property
     def shared_times(self) -> Times | None:
@@ -160,35 +148,6 @@ class Throttle(Extension):
         await self._known.clear()
 
     # -- budgets -------------------------------------------------------------------------------
-
-    async def spend(self, costs: Iterable[Cost]) -> int:
-        """Take one try out of each of several budgets, or out of none.
-
-        Args:
-            costs: The budgets.
-
-        Returns:
-            0, or the milliseconds until all of them have a try.
-        """
-        await self._sweep()
-        wait, spent = 0, list[Cost]()
-        for cost in costs:
-            refused = await self._spent.take(cost.key, cost.budget, self._milliseconds)
-            if not refused:
-                spent.append(cost)
-            wait = max(wait, refused)
-        if wait:
-            await self.refund(spent)
-        return wait
-
-    async def refund(self, costs: Iterable[Cost]) -> None:
-        """Give tries back.
-
-        Args:
-            costs: The budgets that `spend` has taken them from.
-        """
-        for key, budget in costs:
-            await self._spent.add(key, -budget.interval)
 
     async def take(self, name: str, key: str, tries: int, window: Duration) -> int:
         """Take one try out of a budget of your own, such as for mails or codes.
@@ -216,7 +175,7 @@ class Throttle(Extension):
             0
         """
         budget = _budget(name, tries, milliseconds_of(window, f"throttle: {name}"))
-        return ceil(await self.spend([Cost(self._key("own", name, key), budget)]) / 1000)
+        return ceil(await self._spent.spend([Cost(self._key("own", name, key), budget)]) / 1000)
 
     # -- as an extension -----------------------------------------------------------------------
 
@@ -230,23 +189,22 @@ class Throttle(Extension):
         if params.provider is None or strategy is None or not strategy.can_be_guessed:
             return
         account = strategy.account_of(attempt.credentials)
-        name = None
-        if account is not None:
-            name = self._key("name", fold_username(account[:_MAX_NAME_LENGTH]))
-        payment = Payment(network_of(params.get("ip")), name)  # also of a real-time connection
+        payment = Payment(network_of(params.ip))  # calls over connections have an address, too
         shared: list[Cost] = []  # budgets that known networks do not need
-        if name is not None:
-            await self._charge(payment, [self._small(payment, name)])
-            shared.append(Cost(self._key("account", name), self._account))
         if payment.network is not None:
             shared.append(Cost(self._key("address", payment.network), self._address))
-        payment.wait = await self.spend(shared)
+        if account is not None:
+            name = self._key("name", fold_username(account[:_MAX_NAME_LENGTH]))
+            payment.name = name
+            shared.append(Cost(self._key("account", name), self._account))
+            await self._charge(payment, [self._small(payment, name)])
+        payment.wait = await self._spent.spend(shared)
         if not payment.wait:
             payment.costs += shared
-        elif name is None or not await self._is_known(payment, ""):
+        elif payment.name is None or not await self._is_known(payment, ""):
             await self._refuse(payment)
         if account is not None and not strategy.looks_up_account:
-            # Nobody looks the account up, so it is what the strategy knows by this very name.
+            # Without a look-up, each spelling of a name may be an account of its own.
             await self._charge_account(payment, self._key("as sent", strategy.name, account))
         self._payments[attempt] = payment
 
@@ -272,7 +230,7 @@ class Throttle(Extension):
         if payment is None:
             return
         if not (isinstance(error, FrameworkError) and error.code < 500):
-            await self.refund(payment.costs)
+            await self._spent.refund(payment.costs)
         elif payment.wait:
             await self._refuse(payment)
 
@@ -289,18 +247,20 @@ class Throttle(Extension):
             return
         if payment.wait:
             await self._refuse(payment)
-        await self.refund(payment.costs)
-        account, name, now = payment.account, payment.name, self._milliseconds()
+        await self._spent.refund(payment.costs)
+        account, name = payment.account, payment.name
         if account is None or name is None:
             return
         by_account, by_name = self._small(payment, account).key, self._small(payment, name).key
         known = [self._known_key(payment, known_to) for known_to in (account, "")]
+        now = self._spent.milliseconds()
         failed = await self._spent.read(by_account) - now
         if failed > 0:
             await self._spent.add(by_name, -failed)
-            await self._spent.update(by_account, lambda _: now)
+            await self._spent.put(by_account, now)
+        await self._known.sweep_once_in(self._both.window)
         for key in known:  # "": known to any account, for the check by name
-            await self._known.update(key, lambda _: now + self._known_for)
+            await self._known.put(key, now + self._known_for)
 
     async def before_new_password(self, params: Params) -> None:
         """Count a password that a client sets, before it is hashed.
@@ -308,11 +268,11 @@ class Throttle(Extension):
         Raises:
             TooManyRequests: The budget of the address is spent.
         """
-        network = network_of(params.get("ip"))
+        network = network_of(params.ip)
         if params.provider is None or network is None:
             return
         cost = Cost(self._key("new password", network), self._new_passwords)
-        if wait := await self.spend([cost]):
+        if wait := await self._spent.spend([cost]):
             raise too_many_requests("Too many new passwords from this address", wait)
 
     # -- one attempt ---------------------------------------------------------------------------
@@ -322,7 +282,7 @@ class Throttle(Extension):
         payment.account = account
         costs = [self._small(payment, account)]
         if await self._is_known(payment, account):
-            await self.refund(payment.costs[1:])
+            await self._spent.refund(payment.costs[1:])
             payment.costs, payment.wait = payment.costs[:1], 0
         elif payment.wait:
             await self._refuse(payment)
@@ -332,13 +292,13 @@ class Throttle(Extension):
 
     async def _charge(self, payment: Payment, costs: list[Cost]) -> None:
         """Take tries, or refuse the attempt."""
-        payment.wait = await self.spend(costs)
+        payment.wait = await self._spent.spend(costs)
         if payment.wait:
             await self._refuse(payment)
         payment.costs += costs
 
     async def _refuse(self, payment: Payment) -> NoReturn:
-        await self.refund(payment.costs)
+        await self._spent.refund(payment.costs)
         payment.costs = []
         raise too_many_requests("Too many attempts to sign in", payment.wait)
 
@@ -358,28 +318,15 @@ class Throttle(Extension):
         return self._key("known", account, payment.network or "")
 
     async def _is_known(self, payment: Payment, account: str) -> bool:
-        return await self._known.read(self._known_key(payment, account)) > self._milliseconds()
-
-    # -- times ---------------------------------------------------------------------------------
-
-    def _milliseconds(self) -> int:
-        return int(self._now() * 1000)
-
-    async def _sweep(self) -> None:
-        """Remove times that have passed, once per window."""
-        now = self._milliseconds()
-        # A clock that was set back must not keep the sweep away.
-        if not self._sweep_at - self._both.window <= now < self._sweep_at:
-            self._sweep_at = now + self._both.window
-            await self._spent.sweep(now)
-            await self._known.sweep(now)
+        known_until = await self._known.read(self._known_key(payment, account))
+        return known_until > self._known.milliseconds()
 
 
 def throttle_from(options: Mapping[str, Any] | bool) -> Throttle | None:
     """Return the throttle with these options, None for False.
 
     Raises:
-        TypeError: They are neither True, False nor a mapping: "off" would turn it on, and None off.
+        TypeError: They are neither True, False nor a mapping: the text "off" would turn it on.
         ValueError: An option is not valid.
     """
     if isinstance(options, bool):

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Final, Literal, TypeAlias
 
 from alula._context import HookContext
-from alula._gcra import Budget, MemoryTimes, ServiceTimes, Times, too_many_requests
+from alula._gcra import Budget, Cost, MemoryTimes, ServiceTimes, Times, too_many_requests
 from alula._identity import private_service
 from alula._shares import network_of
 from alula.common_hooks._call import check_properties, user_id
@@ -84,14 +84,10 @@ def rate_limit(
         raise ValueError(f"rate_limit: by is {by!r}; give 'user', 'address' or a function")
     budget = Budget(milliseconds, milliseconds // tries)
     limits = f"{tries}/{milliseconds}"
-    store: Times | None = MemoryTimes(_CAPACITY) if service is None else None
-    sweep_at = 0
-
-    def clock() -> int:
-        return int(now() * 1000)
+    store: Times | None = MemoryTimes(_CAPACITY, now) if service is None else None
 
     async def limit(context: HookContext, next: Next | None = None) -> None:
-        nonlocal store, sweep_at
+        nonlocal store
         if context.params.provider is not None:
             # The caller comes last: a NUL in it cannot imitate another part.
             key = f"{context.path}\0{context.method}\0{limits}\0{caller(context)}"
@@ -101,13 +97,8 @@ def rate_limit(
                 key = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
             if store is None:
                 handle = private_service(context.app, service or "", "rate_limit(service=...)")
-                store = ServiceTimes(handle)
-            time = clock()
-            # A clock that was set back must not keep the sweep away.
-            if not sweep_at - milliseconds <= time < sweep_at:
-                sweep_at = time + milliseconds
-                await store.sweep(time)
-            if wait := await store.take(key, budget, clock):
+                store = ServiceTimes(handle, now)
+            if wait := await store.spend([Cost(key, budget)]):
                 raise too_many_requests("Too many requests", wait)
         if next is not None:
             await next()
