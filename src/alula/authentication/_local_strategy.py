@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, NoReturn, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from alula._context import Params
 from alula._shares import network_of
@@ -101,7 +101,7 @@ class LocalStrategy(AuthenticationStrategy):
                     # The password may change before there is a session that the change could end.
                     attempt.confirm = partial(self._confirm, record, password, params, started)
                 return {"authentication": {"strategy": self.name}, entities.name: record}
-        await self._refuse(started)
+        raise await self._refusal(started)
 
     def account_of(self, authentication: Mapping[str, Any]) -> str | None:
         """Return the user name, None if it is not valid."""
@@ -162,11 +162,12 @@ class LocalStrategy(AuthenticationStrategy):
             # A renewed hash differs, but is of the same password.
             if stored == record[field] or await self.passwords.check(password, stored):
                 return
-        await self._refuse(started)
+        raise await self._refusal(started)
 
-    async def _refuse(self, started: float) -> NoReturn:
+    async def _refusal(self, started: float) -> NotAuthenticated:
+        """Return the error of all failures, after the time that all of them take."""
         await self.passwords.until_floor(started)
-        raise NotAuthenticated(self.error_message)
+        return NotAuthenticated(self.error_message)
 
     async def _renew(
         self, record: Mapping[str, Any], stored: str, password: str, params: Params
