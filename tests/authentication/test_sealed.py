@@ -126,7 +126,7 @@ class TestOneTimeSeal:
         sealed = one.seal(1)
         assert await one.use_up(one.unseal(sealed))
         assert not await other.use_up(other.unseal(sealed))
-        one._remember("key", 1)  # the store has it already
+        one._remember(["key", 1])  # the store has it already
         assert len(await here.service("store").find()) == 1
 
     async def test_services_and_purposes_of_one_application_do_not_mix(self):

@@ -107,7 +107,7 @@ class OneTimeSeal:
         if self._channels is None:  # a second setup must not register this twice
             self._channels = authentication.app.channel_registry
             self._topic = f"used {self._purpose}/{path}"
-            self._channels.on_signal(self._topic, lambda used: self._remember(*used))
+            self._channels.on_signal(self._topic, self._remember)
 
     def seal(self, value: object) -> str:
         """Return a sealed value.
@@ -148,7 +148,8 @@ class OneTimeSeal:
         self._channels.signal(self._topic, [sealed.key, sealed.until])
         return True
 
-    def _remember(self, key: str, until: int) -> None:
+    def _remember(self, used: Any) -> None:
         """Remember a value that another process has used up."""
+        key, until = used
         if isinstance(self._used, MemoryTimes):  # otherwise the processes share a store
             self._used.set(key, until)
