@@ -474,9 +474,9 @@ def test_no_durations(duration):
         ({"algorithm": "HS384"}, False),
     ],
 )
-def test_accepts_those_of_agrees_with_verify(options, good):
+def test_accepts_tokens_of_agrees_with_verify(options, good):
     here, there = (Tokens(**{"secret": "s" * 64, **more}) for more in ({}, options))
-    assert here.accepts_those_of(there) is good
+    assert here.accepts_tokens_of(there) is good
     token = there.create({}, "1")
     if good:
         assert here.verify(token)["sub"] == "1"
@@ -487,6 +487,6 @@ def test_accepts_those_of_agrees_with_verify(options, good):
 
 def test_an_issuer_that_is_set_takes_tokens_of_no_other():
     here = Tokens("s" * 32, issuer="me")
-    assert not here.accepts_those_of(Tokens("s" * 32))
-    assert not here.accepts_those_of(Tokens("s" * 32, issuer="you"))
-    assert here.accepts_those_of(Tokens("s" * 32, issuer="me"))
+    assert not here.accepts_tokens_of(Tokens("s" * 32))
+    assert not here.accepts_tokens_of(Tokens("s" * 32, issuer="you"))
+    assert here.accepts_tokens_of(Tokens("s" * 32, issuer="me"))

@@ -3,10 +3,10 @@
 Needs the extra ``auth``.
 """
 
-try:  # only whether they are there: the modules below import them by themselves
-    import argon2 as _argon2  # noqa: F401  # to see whether it is there
-    import bcrypt as _bcrypt  # noqa: F401  # to see whether it is there
-    import jwt as _jwt  # noqa: F401  # to see whether it is there
+try:  # the modules below import these, but their errors would not name the extra
+    import argon2 as _argon2  # noqa: F401  # to see whether it is installed
+    import bcrypt as _bcrypt  # noqa: F401  # to see whether it is installed
+    import jwt as _jwt  # noqa: F401  # to see whether it is installed
 except ImportError as error:
     raise ImportError(
         f"alula.authentication needs {error.name}, which is not installed;"

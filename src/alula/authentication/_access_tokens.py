@@ -47,7 +47,7 @@ _SCALARS: Final = (str, int, float, type(None))
 
 _Entry: TypeAlias = tuple[Callable[[], dict[str, Any]], float, float, int]
 """What is remembered of a verified token: a function that returns a copy of its claims, its ``nbf``
-and ``exp``, and its bytes. A plain tuple, which takes least to read."""
+and ``exp``, and its length in bytes. A plain tuple, since that is the fastest to read."""
 
 
 class Tokens:
@@ -109,9 +109,8 @@ class Tokens:
                 f"the secret is a public key or a certificate, which others may know; {algorithm}"
                 " needs secret random bytes"
             ) from None
-        # Verified tokens by their hashes. Key and options of `Tokens` never change, so a new key or
-        # option has a memory of its own. Tokens that are refused never get in: strangers cannot
-        # fill it.
+        # Verified tokens by their hashes. The key and the options of an instance never change.
+        # Refused tokens are never remembered, so strangers cannot fill the memory.
         self._verified: dict[bytes, _Entry] = {}
         self._verified_bytes = 0
 
@@ -163,7 +162,7 @@ class Tokens:
         return copy_of_claims()
 
     def forget(self, token: object) -> None:
-        """Verify a token anew if it comes again: it has expired, or its session has ended.
+        """Forget a verified token, so that its signature is verified again the next time.
 
         Args:
             token: Any value; one that is not remembered changes nothing.
@@ -175,14 +174,14 @@ class Tokens:
             self._verified_bytes -= forgotten[3]
 
     def _remember(self, key: bytes, entry: _Entry) -> None:
-        """Remember a verified token, and forget the oldest ones for it."""
+        """Remember a verified token, and forget the oldest ones if there are too many."""
         self._verified[key] = entry
         self._verified_bytes += entry[3]
         while len(self._verified) > _MAX_REMEMBERED or self._verified_bytes > _MAX_REMEMBERED_BYTES:
             # A dict keeps the order of insertion, and one token is far below the limit of bytes.
             self._verified_bytes -= self._verified.pop(next(iter(self._verified)))[3]
 
-    def accepts_those_of(self, other: Tokens) -> bool:
+    def accepts_tokens_of(self, other: Tokens) -> bool:
         """Return whether tokens that another service creates are accepted here."""
         return (
             (self._secret, self._algorithm) == (other._secret, other._algorithm)
@@ -235,8 +234,8 @@ class Tokens:
         try:
             decoded = self._jws.decode_complete(token, self._secret, algorithms=[self._algorithm])
             payload = json.loads(decoded["payload"])
-            # Base64 has several texts for one value. Without this check, a token that some list
-            # of revoked tokens has could be written in another way, and would still be valid.
+            # Base64 has several texts for one value. Without this check, a token that is in a list
+            # of revoked tokens could be spelled in another way, and would still be valid.
             if urlsafe_b64encode(decoded["signature"]).rstrip(b"=").decode() != parts[2]:
                 raise _refused("invalid signature")
         except jwt.InvalidSignatureError:
@@ -280,7 +279,7 @@ def check_separation(
             continue
         if owning_handle(entities.handle) is owning_handle(other.entities.handle):
             continue
-        if tokens.accepts_those_of(other_tokens) or other_tokens.accepts_those_of(tokens):
+        if tokens.accepts_tokens_of(other_tokens) or other_tokens.accepts_tokens_of(tokens):
             is_own = find_authentication(app, other_path) is other
             where = "" if is_own else " of another application"
             raise ValueError(

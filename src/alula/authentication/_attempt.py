@@ -1,4 +1,4 @@
-"""A sign-in on its way through the authentication service, and what can be added to its steps."""
+"""One attempt to sign in, and extensions, which take part in its steps."""
 # ruff: noqa: ARG002  # the methods of Extension are there to be overridden
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Session(NamedTuple):
         user_id: The id of its user, as text.
         rotation: How often its refresh token was rotated.
         began_at: When the user signed in, in milliseconds since 1970.
-        methods: How the user has proved who it is; see `Attempt`.
+        methods: How the user has signed in; see `Attempt`.
     """
 
     id: str
@@ -45,7 +45,7 @@ class Attempt:
         strategy: The strategy that checks the credentials; None where they name none that clients
             can sign in with, as in `AuthenticationService.sign_in`.
         result: What the strategy returned for the credentials; empty until they are checked.
-        methods: How the user has proved who it is, as in RFC 8176: ``("pwd",)``. Those of the
+        methods: How the user has signed in, as in RFC 8176: ``("pwd",)``. Those of the
             strategy, unless it sets others.
         user_id: The id of the user's record, None until the user is known.
         response: What the client gets; empty until the user is known.
@@ -82,7 +82,7 @@ class CheckedUser(dict[str, Any]):
 
     Attributes:
         user_id: The id of the user's record.
-        methods: How the user has proved who it is.
+        methods: How the user has signed in.
     """
 
     def __init__(self, user_id: Id, methods: tuple[str, ...]) -> None:
@@ -91,8 +91,8 @@ class CheckedUser(dict[str, Any]):
         self.methods = methods
 
 
-# Strategies get credentials and params alone, as in FeathersJS. In the params an attempt would go
-# on into each call that its hooks make; here it ends with the sign-in, whatever becomes of them.
+# Strategies get only credentials and params, as in FeathersJS. The attempt is not in the params,
+# because hooks pass these on to other calls.
 _current: Final[ContextVar[tuple[object, Attempt] | None]] = ContextVar(
     "alula_attempt", default=None
 )
@@ -108,7 +108,7 @@ def current_attempt(authentication: object) -> Attempt | None:
         None where credentials came with a call of another service.
     """
     current = _current.get()
-    # Hooks of the users may sign in elsewhere meanwhile, and must not change this attempt.
+    # Hooks of the users' service may sign in at another service, which must not change this one.
     return current[1] if current is not None and current[0] is authentication else None
 
 
@@ -118,7 +118,7 @@ def session_ended() -> NotAuthenticated:
 
 
 class Extension:
-    """Base class for what an authentication service notifies of sign-ins, tokens and passwords.
+    """Base class for objects that take part in sign-ins and in checks of tokens and passwords.
 
     Each method does nothing unless it is overridden. Each may raise, which ends the call:
     `NotAuthenticated`, `TooManyRequests`.

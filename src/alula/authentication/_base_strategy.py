@@ -33,7 +33,7 @@ class AuthenticationStrategy:
         looks_up_account: Whether `authenticate` calls ``self.authentication.account_found(id,
             params)`` after it has looked for the account, and before it checks the credentials.
             The throttle then counts by account. Otherwise it counts by the name in `account_of`.
-        methods: How a sign-in proves who it is, as in RFC 8176: ``("pwd",)`` for a password. With
+        methods: How users sign in with it, as in RFC 8176: ``("pwd",)`` for a password. With
             sessions, tokens have them in the claim ``amr``.
 
     Examples:

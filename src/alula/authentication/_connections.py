@@ -4,8 +4,9 @@ What holds in this file:
 
 - A sign-in is registered before its token is checked. A user who is removed meanwhile, or a session
   that ends, so ends it as well.
-- Between a check and what follows from it there is no ``await``.
-- Ends reach other processes as ids of users and sessions. Records, tokens and hashes stay here.
+- Between a check and the action that depends on it, there is no ``await``.
+- Other processes are told the ids of users, sessions and keys that have ended, and never records,
+  tokens or hashes.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ __all__ = ["SignedInConnections"]
 
 _log: Final = logging.getLogger("alula.authentication")
 
-_CLOSE_DELAY_SECONDS: Final = 1.0  # in which the answer to the call that signs somebody out leaves
-_MAX_TIMER_SECONDS: Final = 86_400.0  # a token may be valid for longer than a loop can count
+_CLOSE_DELAY_SECONDS: Final = 1.0  # in which the response to the call that signs out is sent
+_MAX_TIMER_SECONDS: Final = 86_400.0  # tokens may be valid for longer than a timer can run
 _MAX_CONCURRENT_CHECKS: Final = 32
-_MAX_ANNOUNCED: Final = 1000  # ids in one message; more of them stand for everybody
+_MAX_ANNOUNCED: Final = 1000  # ids in one message; further ids are sent in further messages
 
 _USER_METHODS: Final = frozenset({"update", "patch", "remove"})
 
@@ -114,7 +115,7 @@ class SignIn:
         self.connection.sign_in = None
 
 
-# For all authentication services: another sign-in, at any of them, keeps a connection open.
+# Shared by all authentication services: a sign-in at any of them keeps a connection open.
 _closing: Final[dict[Connection, asyncio.TimerHandle]] = {}
 
 
@@ -151,7 +152,7 @@ class SignedInConnections:
             handle.hook_table.add_outermost(self.sign_out, ("remove",))
             handle.compose_hooks()
             self._channels.on_signal(self._topic, lambda data: self._apply(*data))
-            # What was missed may have been the end of any session.
+            # A message that was missed may have been about the end of any session.
             self._channels.on_gap(lambda: self._apply("changed", None))
 
     # -- sign-in and sign-out ------------------------------------------------------------------
@@ -172,7 +173,7 @@ class SignedInConnections:
         if sign_in is None:
             await next()
             return
-        sign_in.is_signing_out = True  # the session ends first, and the call tells of it afterwards
+        sign_in.is_signing_out = True  # the session ends during the call, and this after it
         try:
             await next()
         except BaseException:
@@ -274,7 +275,7 @@ class SignedInConnections:
             NotAuthenticated: They are not valid, or something ended the sign-in meanwhile.
         """
         credentials = sign_in.credentials
-        while True:  # again only where the record changed while it was loaded
+        while True:  # again if the record has changed while it was loaded
             sign_in.is_stale = False
             result: dict[str, Any] = await self._authentication.authenticate(
                 credentials, params, credentials["strategy"]
@@ -337,11 +338,11 @@ class SignedInConnections:
             return
         sign_in.is_ended = True
         connection = sign_in.connection
-        # One that is being checked fails by itself; a call that signs out does the rest itself.
+        # The check of a new sign-in fails by itself, and `sign_out` releases the connection.
         if not sign_in.is_current or sign_in.is_signing_out:
             return
         if sign_in.has_expired and self._closes:
-            self._close(connection, "expired")  # with its user, whom "disconnect" tells
+            self._close(connection, "expired")  # listeners of "disconnect" still see the user
         else:
             self._sign_out_by_server(sign_in)
 
@@ -384,7 +385,7 @@ class SignedInConnections:
             sign_in.connection.__dict__.pop(name, None)
 
     def drop(self, sign_in: SignIn) -> None:
-        """Remove all that refers to a sign-in, apart from its connection."""
+        """Remove a sign-in from everything except its connection."""
         if sign_in.timer is not None:
             sign_in.timer.cancel()
         for key in sign_in.keys:
@@ -413,8 +414,9 @@ class SignedInConnections:
             self._end(sign_in)
         elif delay < math.inf:
             loop = asyncio.get_running_loop()
-            # Again and again: the timer has an upper limit, and another clock.
-            # Without the context of the call, which a timer keeps until its time, cancelled or not.
+            # Repeatedly: a timer has an upper limit, and its clock is not that of tokens.
+            # With an empty context: a timer keeps its context until its time, even if it is
+            # cancelled.
             delay = min(delay, _MAX_TIMER_SECONDS)
             sign_in.timer = loop.call_later(delay, self._watch, sign_in, context=Context())
 

@@ -166,7 +166,7 @@ class Entities:
     def _context(self, method: str, params: Params, id: Id = None, data: Any = None) -> HookContext:
         """Return the context of an internal call; ``service.run`` runs it.
 
-        Not by a method of the handle: the dispatch is needed, and no event.
+        It is not a call of the handle, because callers need the dispatch, and no event.
         """
         handle = self.handle
         context = HookContext(handle.app, handle, method, params, id, data)
@@ -208,7 +208,7 @@ def fold_username(name: str) -> str:
 
 
 def record_ids(result: object, id: Id, id_name: str) -> list[Id] | None:
-    """Return the ids of the records that a call has changed or removed, None if nothing tells.
+    """Return the ids of the records that a call has changed or removed, None if they are unknown.
 
     Args:
         result: The result of the call.
@@ -219,7 +219,7 @@ def record_ids(result: object, id: Id, id_name: str) -> list[Id] | None:
     ids = [r[id_name] for r in records if is_mapping(r) and id_name in r]
     if len(ids) == len(records) and (ids or id is None):
         return ids
-    # That of the call comes second: it may be written differently, as an ObjectId in capitals.
+    # The result comes first: the call may spell the id differently, as an ObjectId in capitals.
     return None if id is None else [id]
 
 
@@ -250,7 +250,7 @@ def without(record: object, fields: frozenset[str]) -> object:
 
 
 def _inside(params: Params, **values: object) -> Params:
-    """Return params for an internal call, with what middleware and hooks have set in others."""
+    """Return params for an internal call, with the values that middleware and hooks have set."""
     attributes = params.__dict__.copy()  # as attributes, which need no declaration
     attributes["query"] = {}
     attributes.pop("provider", None)

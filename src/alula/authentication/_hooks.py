@@ -1,4 +1,4 @@
-"""The hooks of authentication: who is calling, passwords on their way in, and hidden fields."""
+"""The hooks of authentication: check the caller, hash passwords, and hide fields."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ __all__ = ["authenticate", "check_hooks", "hash_password", "hide_taken", "passwo
 
 Hook: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 
-_MADE: Final = "hashes of hash_password"
-"""In the attributes of a context, where no name of a hook is like it: what became of passwords."""
+_HASHES: Final = "hashes of hash_password"
+"""The attribute of a context with the hashes of its call. No hook sets one of such a name."""
 
 
 @hook_factory('authenticate("jwt")')
@@ -166,8 +166,8 @@ def hash_password(field: str, *, service: str | None = None, strategy: str = "lo
         for name, operand in data.items():  # update operators, where a service takes such data
             if name[:1] != "$" or not is_mapping(operand):
                 continue
-            # `$rename` writes to the property that is its operand: what a client has stored there
-            # would become the hash, with costs that the client chooses.
+            # `$rename` writes to the property that its operand names. So a client could store a
+            # hash with parameters of its choice in another property, and make it the password.
             written = [*operand, *operand.values()] if name == "$rename" else operand
             _check_whole(field, written)
             if field in written:
@@ -203,12 +203,13 @@ def password_hash(
     async def resolve(value: object, _: object, context: HookContext) -> object:
         if value is UNSET:
             return value
-        # An around hook may run the rest of the call again, with the hash in its data: a hash of
-        # that would lock the user out. Its salt is new, so no client can send an equal password.
-        made: set[str] | None = getattr(context, _MADE, None)
+        # An around hook may run the rest of the call a second time, with the hash in its data. If
+        # that were hashed again, the user could not sign in. A client cannot send this text as a
+        # password, because its salt is new.
+        made: set[str] | None = getattr(context, _HASHES, None)
         if made is None:
             made = set()
-            setattr(context, _MADE, made)
+            setattr(context, _HASHES, made)
         if isinstance(value, str) and value in made:
             return value
         if not isinstance(value, HashedPassword):
@@ -271,9 +272,9 @@ def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
 
     Clients cannot query by them, either: a query that names a hidden field is a 400, at any depth
     of ``$or`` and the like, since comparisons would let clients bisect its value. ``$select`` may
-    name it; the record comes without it. Internal calls get whole records, whose redacted view
-    leaves with whatever they become part of. In results of custom methods the fields are removed
-    at any depth, since records may be anywhere in them.
+    name it; the record comes without it. Internal calls get whole records. Where such a record
+    becomes part of a response, clients get its redacted view. In results of custom methods the
+    fields are removed at any depth, since records may be anywhere in them.
 
     A hook that adds such a field to the query itself, to restrict callers to their own records, is
     a before hook, or an around hook that is registered after this one.
@@ -309,7 +310,7 @@ def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
         external = context.params.get("provider") is not None
         if next is None and context.type != "after":
             raise RuntimeError("protect(...) is an after or an around hook")
-        if external and context not in checked:  # a hook that is wrapped has no `check` around it
+        if external and context not in checked:  # `check` does not run where the hook is wrapped
             _check_query(context, hidden)
         if next is not None:
             await next()
@@ -347,7 +348,7 @@ def _check_fields(function: str, fields: tuple[str, ...], example: str) -> None:
 def _check_whole(field: str, names: Iterable[object]) -> None:
     """Refuse names that lead into a password.
 
-    Databases answer these with an error that has the stored hash in its text, for the log.
+    The errors of databases for such names contain the stored hash, which would be logged.
 
     Raises:
         BadRequest: There is one.

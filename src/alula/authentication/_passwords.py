@@ -84,7 +84,7 @@ class Passwords:
     ) -> None:
         self._argon2 = PasswordHasher(time_cost, memory_cost, parallelism)
         self._least_floor = least_floor
-        self._costs: dict[str, float] = {}  # the shortest time of a check, by scheme and parameters
+        self._costs: dict[str, float] = {}  # the shortest check of each scheme and its parameters
         self._decoy = ""
         self._peak = 0.0  # the longest time of a failure lately, without its padding
         self._peak_at = 0.0
@@ -210,7 +210,7 @@ class _Queue:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=f"alula-{name}")
         self._idle = threads
         self._waiting: dict[Hashable, deque[_Job]] = {}  # by client, the next one first
-        # Alone, a client may have half of it.
+        # A client may have half of the places, even if it is alone.
         self._shares = Shares(2 * (threads + MAX_WAITING))
         self._lock = threading.RLock()  # event loops in several threads share the queue
 
@@ -231,7 +231,7 @@ class _Queue:
             self._waiting.setdefault(client, deque()).append((function, future))
             self._begin()
 
-        # Not where the job is run: one that is cancelled while it waits never runs.
+        # Not in `_run`: a job that is cancelled while it waits never runs.
         def done(_: Future[T]) -> None:
             with self._lock:
                 self._shares.give_back(client, 1)

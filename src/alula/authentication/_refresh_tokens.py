@@ -1,10 +1,10 @@
-"""Refresh tokens: made, rotated, and refused when they are used again (RFC 9700, section 4.14.2).
+"""Refresh tokens, their rotation, and the detection of reuse (RFC 9700, section 4.14.2).
 
-A refresh token is ``<session>.<rotation>.<tag>``. The tag is a keyed hash of the rest, so nothing
-that could be stolen is stored, and a made-up token is refused without asking the store. Each use
-rotates the token: the session counts one up, and the response has the next token. A token of an
-earlier rotation was used already, by its owner or by a thief. Nobody can tell which, so the session
-ends for both.
+A refresh token is the sealed text ``<session>.<rotation>``. So the store holds nothing that could
+be stolen, and a made-up token is refused without a look-up. Each use rotates the token: the number
+of rotations in the session goes up by one, and the response has the next token. A token of an
+earlier rotation was used already, by its owner or by a thief. The server cannot know which, so the
+session ends for both.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class RefreshTokens(Extension):
                 # Compare-and-set: of two uses at the same time only one finds this rotation.
                 await sessions.handle.patch(session_id, changes, query={"rotation": rotation})
             except NotFound:
-                continue  # the other one was faster, or the session has ended
+                continue  # the other use was faster, or the session has ended
             return sessions.session_of({**record, **changes})
 
     def read(self, token: object) -> tuple[str, int]:

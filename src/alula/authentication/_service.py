@@ -178,7 +178,7 @@ class AuthenticationService:
         self.refresh_tokens: RefreshTokens | None = None
         if sessions is not None:
             options = {"service": sessions} if isinstance(sessions, str) else sessions
-            # All tabs of a browser have the same cookies, and renew them at the same moment.
+            # All tabs of a browser share its cookies, and may renew them at the same moment.
             self._add_sessions(options if cookie is None else {"grace": COOKIE_GRACE, **options})
         self.extensions += extensions
 
@@ -314,7 +314,7 @@ class AuthenticationService:
     def _parser_of(self, names: Iterable[str]) -> Parser:
         """Return what looks for the credentials of strategies, cookies last."""
         strategies = [*map(self.strategy, names)]
-        # Every request calls them, so without those that never find anything.
+        # Every request calls these, so strategies that never find anything are left out.
         inherited = AuthenticationStrategy.parse
         parsers: list[Parser] = [s.parse for s in strategies if type(s).parse is not inherited]
         if self.token_cookies is not None and self.token_strategy in strategies:
@@ -454,7 +454,7 @@ class AuthenticationService:
             params: The params of the call in which the user signs in.
             http: ``context.http`` of that call, which gets the cookies. Needed with a `TokenCookie`
                 where the call comes over REST.
-            methods: How the user has proved who it is, as in RFC 8176, such as ``["otp"]``. With
+            methods: How the user has signed in, as in RFC 8176, such as ``["otp"]``. With
                 sessions, tokens have them in the claim ``amr``.
 
         Returns:
@@ -651,10 +651,10 @@ class AuthenticationService:
         return (self._tokens or self.tokens).verify(token)
 
     def forget_access_token(self, token: object) -> None:
-        """Verify the signature of an access token anew if it comes again.
+        """Forget a verified access token, so that its signature is verified again the next time.
 
-        Verified tokens are remembered. Those that are refused, or sign out, are forgotten; whether
-        they still count is for the checks of each request to say.
+        Tokens that are refused, or that sign out, are forgotten. Whether they are still accepted
+        is up to the checks of each request.
 
         Args:
             token: Any value; one that is not remembered changes nothing.

@@ -5,7 +5,7 @@ A session is a record in a service of the application. Its access tokens name it
 session is in `_refresh_tokens`.
 """
 
-# ruff: noqa: ARG002  # the methods of extensions
+# ruff: noqa: ARG002  # extensions get more arguments than they need here
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ class Sessions(Extension):
         handle = private_service(authentication.app, self._path, "sessions['service']")
         if self.handle is not handle:
             self.handle = handle
-            # Innermost, and not a listener: also a call without an event ends sessions.
+            # A hook, because calls without an event end sessions, too. Innermost, because other
+            # hooks may hide which sessions a call has removed.
             owning_handle(handle).add_innermost(self.follow_ends, ["remove"])
         self._id = id_name(handle)
         self._connections = authentication.connections
@@ -130,7 +131,7 @@ class Sessions(Extension):
             payload = {"sid": session.id, "sub": session.user_id}
         everywhere = attempt.params.query.get("everywhere")
         if everywhere is True or everywhere == "true":
-            # The claim comes first: the response has no id where hooks hide it.
+            # The claim comes first, because hooks may hide the id in the response.
             user_id = payload.get("sub") or self._entities.id_of(response[self._entities.name])
             await self.end_all(user_id)
         await self.end(payload)
@@ -142,7 +143,10 @@ class Sessions(Extension):
 
         Args:
             user_id: The id of the user's record.
-            methods: How the user has proved who it is, as in RFC 8176: ``["pwd"]``.
+            methods: How the user has signed in, as in RFC 8176: ``["pwd"]``.
+
+        Raises:
+            RuntimeError: The store of the sessions refuses the record; the message says why.
         """
         now = self.milliseconds()
         if now >= self._sweep_at:
@@ -240,7 +244,7 @@ class Sessions(Extension):
         """Sign out the connections of sessions that a call has ended."""
         await next()
         result, now = context.result, self.milliseconds()
-        if is_list(result):  # a sweep removes sessions whose tokens have expired as well
+        if is_list(result):  # a sweep: the tokens of sessions that have expired are invalid anyway
             result = [r for r in result if not r.get("expiresAt", now + 1) <= now]
         ids = record_ids(result, context.id, self._id)
         emit_unless_held(context, partial(self._connections.announce, "session", ids))
@@ -258,7 +262,8 @@ class Sessions(Extension):
             is_change = context.method != "patch" or _touches(
                 context.data, authentication.secret_fields
             )
-            if not is_change or context.params.get("renews_password"):  # the password is the same
+            # A renewed hash is of the same password.
+            if not is_change or context.params.get("renews_password"):
                 await next()
                 return
             kept = _kept_session(context)

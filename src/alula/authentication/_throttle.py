@@ -15,9 +15,9 @@ An attempt is paid for before the password is checked: of a thousand attempts at
 checked.
 
 An account is counted twice: by the name that was sent, folded (`fold_username`), before the account
-is looked up, and by the id of its record. What a sign-in gives back, and which address it makes
-known, depends on the id alone. So nobody gets tries for the account of another user by signing in
-to an account of their own whose name looks alike.
+is looked up, and by the id of its record. A success gives tries back, and makes an address known,
+for the id alone. So nobody gets tries for the account of another user by signing in to an account
+of their own with a similar name.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class Throttle(Extension):
         """
         payment = self._payments.get(attempt)
         if payment is not None and payment.name is not None:
-            # An account that does not exist is counted like one that does: else it would show.
+            # An account that does not exist is counted, too. Otherwise it could be recognized.
             account = ("none", payment.name) if id is None else ("id", str(id))
             await self._charge_account(payment, self._key(*account))
 

@@ -6,7 +6,7 @@ What holds in this file:
 - A request that may change something needs two more: it comes from a page of ours, as its headers
   ``Origin`` and ``Sec-Fetch-Site`` tell, and has the CSRF token, which no other page can read.
 - Other credentials take precedence. With an ``Authorization`` header the cookie is not looked at.
-- Where one of these is not certain, the cookie does not count.
+- If one of these is in doubt, the cookie does not count.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class TokenCookies:
             other = getattr(service, "token_cookies", None)
             if not isinstance(other, TokenCookies) or other is self:
                 continue
-            # A sign-in of one would replace the cookies of the other, or sign in there.
+            # A sign-in at one service would replace the cookies of the other one.
             shared = self._options.lower_names & other._options.lower_names  # noqa: SLF001  # same class
             if shared:
                 raise ValueError(
