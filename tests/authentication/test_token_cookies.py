@@ -8,7 +8,7 @@ from http.cookies import SimpleCookie
 from typing import Any
 
 import pytest
-from tests.authentication.building import SECRET, add_authentication, add_user, login
+from tests.authentication.building import SECRET, add_authentication, add_user, login, make_app
 from tests.authentication.connecting import call as call_over
 from tests.authentication.connecting import open_connection
 from tests.express.asgi_client import Answer, call
@@ -738,3 +738,12 @@ async def test_an_application_without_cookies_reads_none():
     answer = await browser.ask("GET", "/notes")
     assert answer.status == 401
     assert "Cookie" not in answer.vary
+
+
+@pytest.mark.parametrize(
+    ("given", "path"), [(None, "/authentication"), ("/api/login", "/api/login")]
+)
+async def test_the_options_have_the_path_of_the_refresh_token(given, path):
+    app = make_app(cookie=TokenCookie(refresh_path=given))
+    await app.setup()
+    assert app.service("authentication").service.token_cookies.options.refresh_path == path
