@@ -17,6 +17,7 @@ from tests.authentication.connecting import (
 )
 from tests.express.asgi_client import call as request
 from tests.express.asgi_client import post_json
+from tests.realtime.asgi_peer import Peer
 
 from alula import App
 from alula._identity import identify_connection
@@ -30,6 +31,7 @@ from alula.authentication import (
 from alula.authentication import _connections as connections_module
 from alula.errors import NotAuthenticated
 from alula.express import express, json, rest
+from alula.realtime import socketio
 
 
 class Keys(AuthenticationStrategy):
@@ -136,6 +138,25 @@ class TestRest:
         data = {"strategy": "apiKey", "apiKey": "k1"}
         answer = await post_json(app, data, "/authentication")
         assert (answer.status, "not allowed" in answer.json["message"]) == (401, True)
+
+
+async def test_a_key_in_the_handshake_of_a_socket(keys):
+    app = express(App()).configure(socketio())
+    app.use("users", MemoryService([{"id": 1, "email": "ada@example.com"}]))
+    app.use("notes", MemoryService([{"id": 1, "text": "a"}]))
+    app.service("notes").hooks(around=[authenticate("apiKey")])
+    service = add_authentication(app)
+    service.offer("apiKey", keys)
+    await app.setup()
+    peer = Peer(app, headers={"x-api-key": "k1"})
+    await peer.join()
+    assert await peer.call("get", "notes", 1) == [None, {"id": 1, "text": "a"}]
+    (connection,) = app.channel_registry.connections.values()
+    assert connection.user["email"] == "ada@example.com"
+    service.connections.announce("apiKey", ["id of k1"])
+    assert is_signed_out(connection)
+    await peer.wait_closed()
+    await app.teardown()
 
 
 class TestConnections:
