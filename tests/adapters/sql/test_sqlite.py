@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing
+from contextvars import Context
 
 import pytest
+from tests.conformance.serving import environment
 from tests.waiting import eventually
 
 from alula.adapters.sql._database import Database
 from alula.adapters.sql._drivers import _sqlite as sqlite
-from alula.adapters.sql._drivers import _sqlite_jobs as jobs
-from alula.adapters.sql._drivers import _sqlite_threads as sqlite_threads
 from alula.adapters.sql._errors import of_sqlite
 from alula.adapters.sql._statement import Statement
 from alula.errors import Unavailable
@@ -438,12 +440,118 @@ async def test_a_transaction_that_begins_while_it_closes_is_rolled_back(database
         await transaction.__aexit__(None, None, None)
 
 
-async def test_a_thread_that_falls_asleep_looks_once_more(of_file):
-    lane = of_file._driver.lane(writes=True)
-    worker = lane._workers[0]
-    await of_file.close()
-    lane.sleep(worker)  # it would not wake up again
-    assert lane._idle == []
+async def test_a_task_that_its_transaction_waits_for_learns_how_to_take_part(database):
+    async with database.begin():
+        started_inside = asyncio.create_task(database.run(insert(1), 0.03, writes=True))
+        with pytest.raises(TimeoutError, match=r"in which its task was started\..*Pass the tr"):
+            await started_inside
+
+
+async def test_a_task_that_was_started_elsewhere_only_waits(database):
+    async with database.begin():
+        call = database.run(insert(1), 0.03, writes=True)
+        with pytest.raises(TimeoutError, match=r"for an open transaction$"):
+            await asyncio.create_task(call, context=Context())
+
+
+# -- statements that nobody waits for -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ends_by", ["cancel", "time limit"])
+async def test_a_statement_whose_caller_goes_as_it_begins(database, monkeypatch, ends_by):
+    # The thread has the statement, but SQLite has not begun with it.
+    begins, may_begin = threading.Event(), threading.Event()
+    run = sqlite._Job.run
+
+    def run_late(job, connection):
+        if job.statement == SLOW:
+            begins.set()
+            may_begin.wait(30)
+        run(job, connection)
+
+    monkeypatch.setattr(sqlite._Job, "run", run_late)
+    call = asyncio.create_task(database.run(SLOW, 60 if ends_by == "cancel" else 0.05))
+    await eventually(begins.is_set)
+    if ends_by == "cancel":
+        call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    may_begin.set()
+    async with asyncio.timeout(30):
+        await database.close()
+    assert threads() == []
+
+
+def test_statements_of_an_event_loop_that_was_closed_are_stopped(tmp_path):
+    database = Database(f"sqlite:///{tmp_path / 'test.sqlite'}")
+
+    async def leave():
+        driver = database._driver
+        for job in (
+            sqlite._Job(ONE, None),
+            sqlite._Job(SLOW, None),
+            sqlite._Job(SLOW, None),
+            sqlite._Job(SLOW, None),
+        ):
+            driver.threads(writes=False).waiting.put(job)
+        transaction = sqlite._Transaction(driver, read_only=False, seconds=60)
+        driver.threads(writes=True).waiting.put(
+            sqlite._Job(Statement("begin"), 60, transaction=transaction)
+        )
+        await asyncio.sleep(0.05)
+
+    async def end():
+        assert await database.run(ONE, 30) == [(1,)]
+        await database.close()
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(leave())
+    loop.close()
+    asyncio.run(end())
+    assert threads() == []
+
+
+async def test_threads_of_a_database_that_was_not_closed_end_at_once(database):
+    calls = [asyncio.create_task(database.run(SLOW, None)) for _ in range(4)]
+    await asyncio.sleep(0.05)
+    sqlite._end_threads()  # as at the end of the interpreter
+    assert threads() == []
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+
+
+FORGETS_TO_CLOSE = """
+import asyncio, sys
+from alula.adapters.sql import Database
+from alula.adapters.sql._statement import Statement
+
+database = Database(f"sqlite:///{sys.argv[1]}")
+
+async def main():
+    await database.execute("create table t (n integer)")
+    slow = Statement(sys.argv[2])
+    calls = [asyncio.create_task(database.run(slow, None)) for _ in range(5)]
+    await database.begin().__aenter__()
+    await asyncio.sleep(0.1)
+    return calls
+
+loop = asyncio.new_event_loop()
+calls = loop.run_until_complete(main())
+print("ends")
+"""
+
+
+def test_a_program_that_does_not_close_its_database_ends(tmp_path):
+    program = subprocess.run(
+        [sys.executable, "-c", FORGETS_TO_CLOSE, str(tmp_path / "test.sqlite"), SLOW.text],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environment(),
+    )
+    assert (program.returncode, program.stdout) == (0, "ends\n"), program.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["test.sqlite"]
 
 
 # -- files and processes --------------------------------------------------------------------------
@@ -502,6 +610,11 @@ async def test_a_file_that_cannot_be_opened_is_tried_again(tmp_path):
     calls = [database.run(ONE, 30) for _ in range(3)]
     errors = await asyncio.gather(*calls, return_exceptions=True)
     assert [error.sqlite_errorname for error in errors] == ["SQLITE_CANTOPEN"] * 3
+    last = asyncio.create_task(database.run(ONE, 30))
+    await asyncio.sleep(0)
+    await database.close()
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+        await last
     folder.mkdir()
     assert await database.run(ONE, 30) == [(1,)]
     await database.close()
@@ -509,7 +622,7 @@ async def test_a_file_that_cannot_be_opened_is_tried_again(tmp_path):
 
 @pytest.fixture
 def checked_at_once(monkeypatch):
-    monkeypatch.setattr(sqlite_threads, "_CHECK_SECONDS", 0)
+    monkeypatch.setattr(sqlite, "_CHECK_SECONDS", 0)
 
 
 @pytest.mark.usefixtures("checked_at_once")
@@ -569,6 +682,11 @@ async def test_a_file_that_only_the_caller_had_open_may_be_replaced(tmp_path):
     await database.close()
 
 
+async def test_a_scratch_database_is_in_memory(of_file):
+    with closing(await of_file.connect_once("scratch")) as scratch:
+        assert scratch.execute("select name from sqlite_schema").fetchall() == []
+
+
 async def test_a_closed_database_may_open_another_file(of_file, tmp_path):
     await of_file.close()
     (tmp_path / "test.sqlite").rename(tmp_path / "old.sqlite")
@@ -588,40 +706,6 @@ async def test_nothing_is_left_open_and_no_thread_goes_on(tmp_path):
     await database.close()
 
 
-def test_event_loops_that_were_closed_are_forgotten(tmp_path):
-    database = Database(f"sqlite:///{tmp_path / 'test.sqlite'}")
-
-    async def leave():
-        call = asyncio.ensure_future(database.run(SLOW, 5))
-        await asyncio.sleep(0.01)
-        assert not call.done()
-
-    async def use():
-        return await database.run(ONE, 30)
-
-    loop = asyncio.new_event_loop()
-    loop.run_until_complete(use())
-    job = jobs.Job(database._driver._inbox, "select 1", (), None)
-    loop.close()
-    database._driver._reader.add(job)  # nobody is there to get it
-    assert asyncio.run(use()) == [(1,)]
-    assert list(database._driver._inboxes) != [loop]
-    asyncio.run(leave())
-
-    async def end():
-        await use()
-        await database.close()
-
-    asyncio.run(end())
-    assert threads() == []
-
-
-async def test_ticks_end_with_the_last_call(database):
-    await database.run(ONE, 30)
-    await eventually(lambda: not database._driver._inbox._ticks)
-    assert await database.run(ONE, 30) == [(1,)]
-
-
 def test_parameters_have_numbers_however_many_there_are():
-    assert jobs.numbered(["a", "b"]) == {"1": "a", "2": "b"}
-    assert list(jobs.numbered([None] * 150)) == [str(number) for number in range(1, 151)]
+    assert sqlite.numbered(["a", "b"]) == {"1": "a", "2": "b"}
+    assert list(sqlite.numbered([None] * 150)) == [str(number) for number in range(1, 151)]
