@@ -30,7 +30,7 @@ from alula.adapters.sql._database import Database
 from alula.adapters.sql._errors import raise_translated, translated
 from alula.adapters.sql._operation import EXACT_UP_TO, Operation
 from alula.adapters.sql._options import Nulls, SQLOptions, call_options, seconds_of
-from alula.adapters.sql._statements._fields import joined_operand
+from alula.adapters.sql._statements._named_operands import joined_operand
 from alula.adapters.sql._statements._operands import Operand
 from alula.adapters.sql._statements._statements import Statements
 from alula.adapters.sql._statements._where import compiled

@@ -12,7 +12,7 @@ from typing import Final
 
 from alula.adapters._database_options import check_conditions
 from alula.adapters.sql._options import SQLOptions
-from alula.adapters.sql._statements._fields import column_operand, path_operand
+from alula.adapters.sql._statements._named_operands import column_operand, path_operand
 from alula.adapters.sql._statements._operands import (
     Operand,
     all_of,

@@ -1,4 +1,4 @@
-"""What a name in a query means: a column, a declared JSON path, a property of another record."""
+"""The operands of names in queries: columns, declared JSON paths, properties of other records."""
 
 from __future__ import annotations
 
