@@ -10,7 +10,7 @@ import pytest
 from tests.waiting import eventually
 
 from alula.adapters import _batching as batching
-from alula.adapters._batching import MAX_BATCH, Batcher, one_for_each
+from alula.adapters._batching import ALONE, MAX_BATCH, Batcher, ChangesInTurn, one_for_each
 
 TENANT: ContextVar[str] = ContextVar("TENANT", default="nobody")
 
@@ -662,3 +662,119 @@ def test_one_for_each_copies_for_all_callers_but_the_first():
     assert nothing is again is None
     assert second == third == record
     assert len({id(first), id(second), id(third)}) == 3
+
+
+# -- changes of the same record --------------------------------------------------------------------
+
+
+class Register:
+    """Sends changes, and notes which went together and in which order they ended."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, list[str]]] = []
+        self.ended: list[str] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.alone: set[str] = set()
+        self.error: Exception | None = None
+        self.changes = ChangesInTurn()
+        self.batcher: Batcher[str, object] = Batcher(self.load_shared, lambda: None, 2)
+
+    async def load_shared(self, changes: list[str]) -> list[object]:
+        self.sent.append(("shared", changes))
+        await self.gate.wait()
+        return [ALONE if change in self.alone else change.upper() for change in changes]
+
+    async def load_in_turn(self, changes: list[str]) -> list[object]:
+        self.sent.append(("in turn", changes))
+        if self.error is not None:
+            raise self.error
+        return [ALONE if change in self.alone else change.upper() for change in changes]
+
+    async def change(self, record: str, change: str) -> object:
+        async def alone() -> object:
+            self.sent.append(("alone", [change]))
+            return f"{change} alone"
+
+        result = await self.changes.load(
+            record,
+            change,
+            self.batcher,
+            self.load_in_turn,
+            lambda error: isinstance(error, LookupError),
+            alone,
+        )
+        self.ended.append(change)
+        return result
+
+
+async def test_further_changes_of_a_record_follow_the_first_one_together():
+    register = Register()
+    calls = [("a", "a1"), ("b", "b1"), ("a", "a2"), ("a", "a3"), ("c", "c1"), ("b", "b2")]
+    results = await asyncio.gather(*(register.change(*call) for call in calls))
+    assert results == [change.upper() for _, change in calls]
+    assert register.sent == [
+        ("shared", ["a1", "b1", "c1"]),
+        ("in turn", ["a2", "a3"]),
+        ("in turn", ["b2"]),
+    ]
+    assert [change for change in register.ended if change[0] == "a"] == ["a1", "a2", "a3"]
+    assert not register.changes._first
+    assert not register.changes._batchers
+    assert await register.change("a", "a4") == "A4"
+    assert register.sent[-1] == ("shared", ["a4"])
+
+
+async def test_changes_that_come_while_others_follow_wait_for_these():
+    register = Register()
+    register.gate.clear()
+    tasks = [asyncio.ensure_future(register.change("a", f"a{n}")) for n in range(3)]
+    await eventually(lambda: register.sent == [("shared", ["a0"])])
+    tasks.append(asyncio.ensure_future(register.change("a", "a3")))
+    tasks.append(asyncio.ensure_future(register.change("b", "b0")))
+    await eventually(lambda: register.sent[-1] == ("shared", ["b0"]))
+    register.gate.set()
+    await asyncio.gather(*tasks)
+    assert register.sent[2:] == [("in turn", ["a1", "a2"]), ("in turn", ["a3"])]
+
+
+async def test_a_change_goes_alone_where_the_others_of_its_record_do_not():
+    register = Register()
+    register.alone = {"a0", "a2"}
+    results = await asyncio.gather(*(register.change("a", f"a{n}") for n in range(4)))
+    assert results == ["a0 alone", "A1", "a2 alone", "A3"]
+    assert register.sent.index(("alone", ["a0"])) < register.sent.index(
+        ("in turn", ["a1", "a2", "a3"])
+    )
+
+
+@pytest.mark.parametrize(("error", "kept"), [(LookupError(), False), (OSError("away"), True)])
+async def test_an_error_of_changes_in_turn_is_that_of_all_or_each_goes_alone(error, kept):
+    register = Register()
+    register.error = error
+    calls = [register.change("a", f"a{n}") for n in range(3)]
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert results == ["A0", error, error] if kept else ["A0", "a1 alone", "a2 alone"]
+
+
+async def test_a_first_change_that_hangs_is_not_waited_for_forever(monkeypatch):
+    monkeypatch.setattr(batching, "MAX_WAIT_SECONDS", 0.01)
+    register = Register()
+    register.gate.clear()
+    tasks = [asyncio.ensure_future(register.change("a", f"a{n}")) for n in range(3)]
+    assert await asyncio.gather(*tasks[1:]) == ["A1", "A2"]
+    assert not tasks[0].done()
+    register.gate.set()
+    assert await tasks[0] == "A0"
+
+
+async def test_a_cancelled_change_disturbs_no_other_of_its_record():
+    register = Register()
+    register.gate.clear()
+    tasks = [asyncio.ensure_future(register.change("a", f"a{n}")) for n in range(4)]
+    await eventually(lambda: register.sent == [("shared", ["a0"])])
+    tasks[0].cancel()
+    tasks[2].cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [results[1], results[3]] == ["A1", "A3"]
+    assert [isinstance(result, asyncio.CancelledError) for result in results[::2]] == [True, True]

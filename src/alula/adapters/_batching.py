@@ -18,14 +18,23 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextvars import Context
+from functools import partial
 from math import inf
 from operator import attrgetter, methodcaller
 from time import monotonic as time
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-__all__ = ["ALONE", "MAX_BATCH", "MAX_WAIT_SECONDS", "MIN_SPLIT", "Batcher", "one_for_each"]
+__all__ = [
+    "ALONE",
+    "MAX_BATCH",
+    "MAX_WAIT_SECONDS",
+    "MIN_SPLIT",
+    "Batcher",
+    "ChangesInTurn",
+    "one_for_each",
+]
 
 ALONE: Final = object()
 """The result for a caller that has to query the database itself; its key has had no effect."""
@@ -308,6 +317,67 @@ class Batcher(Generic[Key, Result]):
                 future.set_exception(result)
             else:
                 future.set_result(result)
+
+
+class ChangesInTurn:
+    """Sends changes of the same record one after the other, those that wait in one query.
+
+    Side by side they would wait for each other's lock. So the first change of a record goes with
+    changes of other records. Those that come before it has ended follow together, in their order,
+    and do not hold up changes of other records.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[Hashable, asyncio.Future[None]] = {}
+        self._batchers: dict[Hashable, Batcher[Any, Any]] = {}
+
+    async def load(
+        self,
+        record: Hashable,
+        change: Any,
+        batcher: Batcher[Any, Any],
+        load_in_turn: LoadMany[Any, Any],
+        goes_alone: Callable[[Exception], bool],
+        alone: Callable[[], Awaitable[Any]],
+    ) -> Any:
+        """Return the result of a change.
+
+        Args:
+            record: The record, with everything else that must be the same for changes of one query.
+            change: What the batchers take.
+            batcher: Sends changes of several records, each record at most once.
+            load_in_turn: Sends changes of this record, which take effect in their order.
+            goes_alone: As of a `Batcher`, for ``load_in_turn``.
+            alone: Sends this change on its own, after a result `ALONE`.
+        """
+        following = self._batchers.get(record)
+        first = self._first.get(record)
+        if following is None and first is None:
+            first = self._first[record] = asyncio.get_running_loop().create_future()
+            try:
+                result = await batcher.load(change)
+                return await alone() if result is ALONE else result
+            finally:
+                del self._first[record]
+                first.set_result(None)
+        if following is None:
+            following = self._batchers[record] = Batcher(
+                partial(_load_after, first, load_in_turn),
+                # None: one that is awaited late may find that the batcher has gone meanwhile.
+                lambda: self._batchers.pop(record, None),
+                goes_alone=goes_alone,
+            )
+        result = await following.load(change)
+        return await alone() if result is ALONE else result
+
+
+async def _load_after(
+    first: asyncio.Future[None] | None, load: LoadMany[Any, Any], changes: list[Any]
+) -> Sequence[Any]:
+    """Send changes when the first change has ended, or has taken longer than callers wait."""
+    if first is not None and not first.done():
+        await asyncio.wait({first}, timeout=MAX_WAIT_SECONDS)
+    return await load(changes)
 
 
 def one_for_each(

@@ -6,9 +6,11 @@ import asyncio
 import time
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import permutations
 
 import pytest
-from bson import DatetimeMS, Decimal128, Int64, ObjectId
+from bson import CodecOptions, DatetimeMS, Decimal128, Int64, ObjectId
+from bson.codec_options import DatetimeConversion
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pymongo import AsyncMongoClient, MongoClient, WriteConcern, monitoring
@@ -162,8 +164,11 @@ async def test_no_acknowledgement_is_waited_for_where_none_is_configured(model, 
 async def test_nothing_is_kept_when_all_have_left(model):
     service = MongoDBService(model)
     await asyncio.gather(*(service.patch(key, {"on": 1}) for key in KEYS))
+    await asyncio.gather(*(service.patch(KEYS[1], {"on": n}) for n in range(9)))
     await asyncio.sleep(0)
     assert service._batches._batchers == {}
+    assert service._batches._changes._batchers == {}
+    assert service._batches._changes._first == {}
 
 
 # -- what is answered ------------------------------------------------------------------------------
@@ -219,14 +224,100 @@ async def test_in_company_patches_do_what_they_do_alone(model, records):
         assert [type(value) for value in answer.values()] == [type(then[name]) for name in answer]
 
 
-async def test_several_patches_of_one_record_all_take_effect(model, patch):
-    answers = await patch(*((KEYS[1], {f"f{n}": n}) for n in range(8)))
+async def test_patches_of_one_record_take_effect_in_turn_in_one_read_and_one_write(
+    model, commands, patch
+):
+    answers = await patch(*((KEYS[1], {f"f{n}": n, "on": n}) for n in range(8)))
+    expected = {"_id": KEYS[1], "n": 1}
     for n, answer in enumerate(answers):
-        assert answer[f"f{n}"] == n
-    assert sorted(len(answer) for answer in answers) == list(range(4, 12))
-    assert await stored(model, KEYS[1]) == [
-        {"_id": KEYS[1], "n": 1, "on": 0} | {f"f{n}": n for n in range(8)}
-    ]
+        expected |= {f"f{n}": n, "on": n}
+        assert answer == expected
+    assert commands.names == ["findAndModify", "find", "update"]
+    assert await stored(model, KEYS[1]) == [answers[-1]]
+
+
+async def test_each_patch_of_one_record_meets_the_query_after_the_one_before(
+    model, commands, patch
+):
+    calls = [(KEYS[1], {"on": n}, {"query": {"on": {"$lt": 3}}}) for n in range(6)]
+    answers = await patch(*calls)
+    assert NotFound in map(type, answers)
+    (last,) = await stored(model, KEYS[1])
+    assert [answer for answer in answers if isinstance(answer, dict)].count(last) == 1
+    assert last["on"] >= 3
+    commands.names.clear()
+    query = {"n": {"$lt": 5}, "$or": [{"n": 2}, {"other.deep": 1}]}
+    answers = await patch(*((KEYS[2], {"on": n}, {"query": query}) for n in range(6)))
+    assert [answer["on"] for answer in answers] == [*range(6)]
+    assert commands.names == ["findAndModify", "find", "update"]
+
+
+async def test_a_refused_patch_of_one_record_costs_the_others_nothing(model, commands, patch):
+    await model.create_index("code", unique=True, sparse=True)
+    await model.insert_one({"_id": 1, "code": "x"})
+    answers = await patch(*((KEYS[1], {"code": code}) for code in ("a", "b", "x", "c", "d")))
+    assert [type(answer) for answer in answers] == [dict, dict, Conflict, dict, dict]
+    for code, answer in zip("ab cd", answers, strict=True):
+        assert code == " " or answer == {"_id": KEYS[1], "n": 1, "on": 0, "code": code}
+    (last,) = await stored(model, KEYS[1])
+    assert last["code"] in "cd"
+
+
+async def test_patches_of_one_record_that_grows_large_go_alone(model, commands, patch):
+    answers = await patch(*((KEYS[1], {f"f{n}": "x" * 9_000}) for n in range(5)))
+    assert sorted(len(answer) for answer in answers) == [4, 5, 6, 7, 8]
+    assert len((await stored(model, KEYS[1]))[0]) == 8
+
+
+async def test_what_python_cannot_read_of_one_record_goes_alone(watched, commands):
+    codec = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS, tz_aware=True)
+    model = watched[DATABASE].get_collection(f"c{ObjectId()}", codec)
+    await model.insert_one({"_id": 1, "far": DatetimeMS(2**60)})
+    service = MongoDBService(model)
+    answers = await asyncio.gather(*(service.patch(1, {f"f{n}": n}) for n in range(5)))
+    assert sorted(len(answer) for answer in answers) == [3, 4, 5, 6, 7]
+    await model.drop()
+
+
+one_of_a_few = st.tuples(
+    st.integers(0, 1),
+    st.fixed_dictionaries({}, optional={name: st.integers(0, 2) for name in ("a", "b", "on")}),
+    st.sampled_from([{}, {}, {"on": 0}, {"a": {"$ne": 1}}]),
+)
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(calls=st.lists(one_of_a_few, min_size=2, max_size=6))
+async def test_in_company_patches_do_what_they_do_in_some_order(model, calls):
+    keys = [ObjectId(), ObjectId()]
+    await model.insert_many([{"_id": key, "on": 0} for key in keys])
+    service = MongoDBService(model)
+    answers = await asyncio.gather(
+        *(service.patch(keys[at], changes, {"query": query}) for at, changes, query in calls),
+        return_exceptions=True,
+    )
+    for at, key in enumerate(keys):
+        own = [n for n, call in enumerate(calls) if call[0] == at]
+        (last,) = await stored(model, key)
+        assert any(
+            one_by_one({"_id": key, "on": 0}, [(*calls[n][1:], answers[n]) for n in order]) == last
+            for order in permutations(own)
+        )
+
+
+def one_by_one(record, calls):
+    """Return the record after patches in this order; None if one would be answered otherwise."""
+    for changes, query, answer in calls:
+        is_met = ("on" not in query or record["on"] == 0) and (
+            "a" not in query or record.get("a") != 1
+        )
+        if is_met:
+            record = {**record, **changes}
+        if answer != record if is_met else not isinstance(answer, NotFound):
+            return None
+    return record
 
 
 async def test_of_rivals_for_one_record_one_wins(model, patch):
@@ -481,6 +572,31 @@ async def test_where_the_database_refuses_the_write_as_such_all_go_alone(
         *(service.patch(key, {"on": 5}) for key in KEYS[:3]), return_exceptions=True
     )
     assert [type(answer) for answer in answers] == [expected] * 3
+
+
+@pytest.mark.parametrize("done", range(5))
+async def test_a_stopped_write_of_one_record_may_have_done_the_first_ones(
+    model, commands, monkeypatch, done
+):
+    bulk_write = type(model).bulk_write
+
+    async def stop(self, statements, **options):
+        monkeypatch.undo()
+        if done:
+            await bulk_write(self, statements[:done], **options)
+        raise _batches.WriteStopped
+
+    service = MongoDBService(model)
+    monkeypatch.setattr(type(model), "bulk_write", stop)
+    names = [f"f{n}" for n in range(5)]
+    answers = await asyncio.gather(*(service.patch(KEYS[1], {name: 1}) for name in names))
+    assert [list(answer)[3:] for answer in answers[: done + 1]] == [
+        names[: n + 1] for n in range(done + 1)
+    ]
+    (last,) = await stored(model, KEYS[1])
+    assert len(last) == 8
+    alone = [name for name in commands.names if name == "findAndModify"]
+    assert len(alone) == 1 + 4 - done  # the first one, and those that were not done
 
 
 async def test_a_stopped_write_that_did_nothing_is_sent_again_for_each(model, monkeypatch):

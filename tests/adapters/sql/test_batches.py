@@ -10,6 +10,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from sqlalchemy import (
     CHAR,
     Boolean,
@@ -351,10 +353,179 @@ async def test_a_patch_alone_has_the_select_of_its_own_call(service):
     assert results == [{"id": 1, "text": "x"}, {"id": 2, "room": 1}, {"id": 2, "text": "x"}]
 
 
-async def test_two_patches_of_one_record_both_happen(service):
-    first, second = await gathered(service.patch(1, {"text": "a"}), service.patch(1, {"text": "b"}))
-    assert {first["text"], second["text"]} == {"a", "b"}
-    assert (await service.get(1))["text"] in {"a", "b"}
+async def test_patches_of_one_record_are_executed_in_turn_in_one_round_trip(
+    service, database, watched
+):
+    seen = watched(database)
+    rooms = [n % 3 for n in range(20)]
+    calls = [service.patch(1, {"room": room, "text": f"{n}"}) for n, room in enumerate(rooms)]
+    results = await gathered(*calls, service.patch(2, {"room": 7, "text": "other"}))
+    assert [(r["text"], r["room"]) for r in results[:-1]] == [
+        (f"{n}", room) for n, room in enumerate(rooms)
+    ]
+    assert results[-1]["text"] == "other"
+    assert len(seen) == 2  # the first patch of each record, and the others of the first record
+    assert await service.get(1) == results[-2]
+
+
+async def test_each_patch_of_one_record_meets_the_query_after_the_one_before(service, watched):
+    rooms = [1, 0, 5, 3]
+    calls = [service.patch(1, {"room": room}, {"query": {"room": 0}}) for room in rooms]
+    results = await gathered(*calls)
+    assert results[0]["room"] == 1
+    assert [type(result) for result in results[1:]] == [NotFound] * 3
+    calls = [service.patch(2, {"room": room}, {"query": {"room": {"$lte": 3}}}) for room in rooms]
+    results = await gathered(*calls, service.patch(99, {"room": 1}, {"query": {"room": 0}}))
+    assert [result["room"] for result in results[:3]] == [1, 0, 5]
+    assert [type(result) for result in results[3:]] == [NotFound] * 2
+
+
+async def test_each_patch_of_one_record_has_its_own_select(service):
+    selects = [["text"], ["room"], ["text", "room"], None]
+    calls = [
+        service.patch(1, {"text": f"{n}"}, {"query": {"$select": select} if select else {}})
+        for n, select in enumerate(selects)
+    ]
+    results = await gathered(*calls, service.patch(1, {"text": "x"}, {"query": {"$select": []}}))
+    assert results[:3] == [{"id": 1, "text": "0"}, {"id": 1, "room": 0},
+                           {"id": 1, "text": "2", "room": 0}]  # fmt: skip
+    assert results[3]["text"] == "3"
+    assert "slug" in results[3]
+    assert results[4] == {"id": 1}
+
+
+HISTORY = """
+    create table history (at serial, note int, text text, slug text, room int);
+    create function remembered() returns trigger language plpgsql as $$ begin
+        insert into history (note, text, slug, room)
+            values (new.id, new.text, new.slug, new.room);
+        return null;
+    end $$;
+    create trigger remembered after update on notes for each row execute function remembered();
+"""
+
+
+async def test_a_refused_patch_of_one_record_costs_the_others_nothing(service, database):
+    async with database.transaction() as transaction:
+        await transaction.connection.execute(HISTORY)
+    rooms = [1, 2, -1, 3, 4]
+    results = await gathered(*(service.patch(1, {"room": room}) for room in rooms))
+    assert [getattr(result, "code", None) or result["room"] for result in results] == [
+        1, 2, 400, 3, 4
+    ]  # fmt: skip
+    rows = await database.fetch("select room from history")
+    assert sorted(row["room"] for row in rows) == [1, 2, 3, 4]  # each once
+
+
+async def test_triggers_and_constraints_see_each_patch_of_one_record(service, database):
+    async with database.transaction() as transaction:
+        await transaction.connection.execute(HISTORY)
+    await service.patch(2, {"slug": "taken"})
+    slugs = ["a", "taken", "b"]
+    results = await gathered(*(service.patch(1, {"slug": slug, "text": slug}) for slug in slugs))
+    assert [type(result) for result in results] == [dict, Conflict, dict]
+    calls = [service.patch(3, {"text": f"{n}"}) for n in range(9)]
+    await gathered(*calls)
+    rows = await database.fetch("select text from history where note = 3 order by at")
+    assert [row["text"] for row in rows] == [f"{n}" for n in range(9)]
+
+
+async def test_a_cancelled_patch_of_one_record_disturbs_no_other(service):
+    calls = [asyncio.ensure_future(service.patch(1, {"text": f"{n}"})) for n in range(6)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    calls[0].cancel()
+    calls[3].cancel()
+    results = await gathered(*calls)
+    assert [results[n]["text"] for n in (1, 2, 4, 5)] == ["1", "2", "4", "5"]
+    assert (await service.get(1))["text"] == "5"
+
+
+async def test_patches_of_a_locked_record_wait_on_one_connection(service, database):
+    async with database.begin() as other:
+        await other.execute("update notes set room = 5 where id = 1")
+        calls = [asyncio.ensure_future(service.patch(1, {"slug": f"{n}"})) for n in range(40)]
+        async with asyncio.timeout(5):  # 10 is the time limit
+            found = await gathered(*(service.patch(n, {"text": "x"}) for n in range(2, 12)))
+            assert [record["id"] for record in found] == [*range(2, 12)]
+            assert (await service.create({"text": "there are connections left"}))["id"] == 21
+        assert not any(call.done() for call in calls)
+    results = await gathered(*calls)
+    assert sorted((record["room"], record["slug"]) for record in results) == sorted(
+        (5, f"{n}") for n in range(40)
+    )
+
+
+async def test_patches_of_one_record_are_tried_again_where_transactions_must_be_in_order(
+    postgresql_schema, service, database
+):
+    settings = {"default_transaction_isolation": "serializable"}
+    strict = Database(postgresql_schema, settings=settings)
+    others = [SQLService(notes, strict), SQLService(notes, strict)]
+    calls = [
+        other.patch(1, {name: f"{n}"})
+        for n in range(6)
+        for other, name in zip(others, ("text", "slug"), strict=True)
+    ]
+    results = await gathered(*calls)
+    assert [record["text"] for record in results[::2]] == [f"{n}" for n in range(6)]
+    assert [record["slug"] for record in results[1::2]] == [f"{n}" for n in range(6)]
+    await strict.close()
+
+
+CHANGES = st.fixed_dictionaries(
+    {}, optional={"room": st.integers(-1, 3), "slug": st.sampled_from(["s1", "s2", None])}
+)
+QUERIES = {
+    "any": ({}, lambda _: True),
+    "room 0": ({"room": 0}, lambda record: record["room"] == 0),
+    "a high room": ({"room": {"$gt": 1}}, lambda record: record["room"] > 1),
+    "no slug": ({"slug": None}, lambda record: record["slug"] is None),
+}
+
+
+@settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    calls=st.lists(
+        st.tuples(st.integers(1, 3), CHANGES, st.sampled_from([*QUERIES])), min_size=2, max_size=12
+    )
+)
+async def test_in_company_patches_do_what_they_do_one_by_one(service, database, calls):
+    """A trigger notes each patch, so the history tells which order of the patches it was."""
+    await database.execute("drop table if exists history")
+    await database.execute("drop function if exists remembered cascade")
+    async with database.transaction() as transaction:
+        await transaction.connection.execute(HISTORY)
+    await database.execute("update notes set room = 0, slug = null, text = ''")
+    await database.execute("delete from history")
+    results = await gathered(
+        *(
+            service.patch(key, {**changes, "text": f"{n}"}, {"query": QUERIES[query][0]})
+            for n, (key, changes, query) in enumerate(calls)
+        )
+    )
+    records = {key: {"text": "", "slug": None, "room": 0} for key in (1, 2, 3)}
+    done = set()
+    for row in await database.fetch("select note, text, slug, room from history order by at"):
+        number = int(row.pop("text"))
+        key, changes, query = calls[number]
+        assert QUERIES[query][1](records[key])
+        records[key] |= {**changes, "text": f"{number}"}
+        assert {**row, "text": f"{number}"} == {**records[key], "note": key}
+        assert {name: results[number][name] for name in records[key]} == records[key]
+        done.add(number)
+    for number, ((_, changes, query), result) in enumerate(zip(calls, results, strict=True)):
+        reasons = {
+            BadRequest: changes.get("room") == -1,
+            Conflict: changes.get("slug") is not None,
+            NotFound: query != "any",
+            dict: number in done,
+        }
+        assert reasons[type(result)], result
 
 
 async def test_a_refused_patch_costs_the_others_nothing(service):

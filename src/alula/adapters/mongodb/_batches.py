@@ -13,6 +13,8 @@ What holds in this file:
   with its changes, is what the patch did, as with a patch on its own.
 - A patch that did not take effect, for whatever reason, is left to its caller, who does it alone:
   another write was faster, the record is missing or locked, a key is taken.
+- Patches of the same record take effect one after the other: each expects the record as the patch
+  before it left it.
 - Only fields that are set as a whole are batched; an operator must be evaluated by the database.
 - MongoDB has no "skip locked": a command waits as long as another transaction keeps one of its
   records or unique keys, and the writes behind that one wait with it. So a command for several
@@ -23,6 +25,7 @@ What holds in this file:
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -37,7 +40,7 @@ from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.read_concern import ReadConcern
 
 from alula._events import is_in_transaction
-from alula.adapters._batching import ALONE, Batcher, one_for_each
+from alula.adapters._batching import ALONE, Batcher, ChangesInTurn, one_for_each
 from alula.adapters._records import copied
 from alula.adapters._totals import PageAndTotal
 from alula.adapters.mongodb._bson_types import BSON_IMMUTABLE
@@ -71,6 +74,7 @@ class Batches:
 
     def __init__(self) -> None:
         self._batchers: dict[Key, Batcher[Any, Any]] = {}
+        self._changes = ChangesInTurn()
         self._patience = Patience()
 
     async def get(
@@ -153,20 +157,29 @@ class Batches:
         if _is_shared("patch", options):
             key = _key("patch", model, options, filter, {})
             fields = None if key is None else fields_of(model, id, changes)
-        left = options.seconds
-        if fields is not None:
-            began = time()
-            load = partial(patch_batch, model, filter, self._patience)
-            # `patch_batch` itself says who goes alone: its read may fail, too, but only as a whole.
-            batcher = self._batcher(key, load, options, concurrency=3, goes_alone=_was_refused)
-            result: Any = await batcher.load(Patch(id, fields))
-            if result is not ALONE:
-                record: Record | None = result
-                return record
+        if fields is None:
+            with limited(options.seconds):
+                return await alone()
+        began = time()
+
+        async def alone_in_time() -> Record | None:
             # The batch has had its part of the time. The driver takes 0 for no limit.
-            left = None if left is None else max(left - (time() - began), _NO_TIME)
-        with limited(left):
-            return await alone()
+            seconds = options.seconds
+            with limited(None if seconds is None else max(seconds - (time() - began), _NO_TIME)):
+                return await alone()
+
+        load = partial(patch_batch, model, filter, self._patience)
+        # `patch_batch` itself says who goes alone: its read may fail, too, but only as a whole.
+        batcher = self._batcher(key, load, options, concurrency=3, goes_alone=_was_refused)
+        record: Record | None = await self._changes.load(
+            (key, id),
+            Patch(id, fields),
+            batcher,
+            _in_time(load, options),
+            _was_refused,
+            alone_in_time,
+        )
+        return record
 
     async def page(
         self,
@@ -270,18 +283,11 @@ class Batches:
     ) -> Batcher[Any, Any]:
         batcher = self._batchers.get(key)
         if batcher is None:
-            seconds = options.seconds
-
-            async def load_in_time(keys: list[Any]) -> Sequence[Any]:
-                # Again: a batch has a context of its own, in which no caller's limit holds.
-                with limited(seconds):
-                    return await load(keys)
-
             # It goes when it is idle. Until then it keeps the collection alive, and so its id().
             # Evenly, since the two commands and the acknowledgement of a batch of patches cost
             # mongod as much as 17 more patches in it, and Python as much as 36.
             batcher = Batcher(
-                load_in_time,
+                _in_time(load, options),
                 lambda: self._batchers.pop(key),
                 concurrency,
                 evenly=True,
@@ -289,6 +295,21 @@ class Batches:
             )
             self._batchers[key] = batcher
         return batcher
+
+
+def _in_time(
+    load: Callable[[list[Any]], Awaitable[Sequence[Any]]], options: MongoDBOptions
+) -> Callable[[list[Any]], Awaitable[Sequence[Any]]]:
+    """Return ``load`` with the time limit of a call.
+
+    A batch has a context of its own, in which the limits of its callers do not hold.
+    """
+
+    async def load_in_time(keys: list[Any]) -> Sequence[Any]:
+        with limited(options.seconds):
+            return await load(keys)
+
+    return load_in_time
 
 
 def _is_shared(name: str, options: MongoDBOptions) -> bool:
@@ -531,10 +552,13 @@ async def patch_batch(
         return results
     positions: list[int] = []
     statements: list[UpdateOne] = []
-    records = await _read_for_patches(model, filter, list({patch.id for patch in patches}))
-    for position, patch in enumerate(patches):
-        fields = _decoded(model, patch.fields)
-        found = records.pop(patch.id, None)  # further patches of the same record go alone
+    left = Counter(patch.id for patch in patches)
+    tested = fields_tested(filter)
+    records = await _read_for_patches(model, filter, list(left))
+    for position, (key, changes) in enumerate(patches):
+        fields = _decoded(model, changes)
+        found = records.pop(key, None)
+        left[key] -= 1
         if fields is None or found is None:
             continue
         record, before = found
@@ -544,10 +568,16 @@ async def patch_batch(
         # Without upsert a record that is gone would count as changed. The simple collation, because
         # that of the collection may take "a" for "A" in the comparison.
         same = {"$eq": ["$$ROOT", {"$literal": before}]}
-        after = {"$mergeObjects": ["$$ROOT", {"$literal": RawBSONDocument(patch.fields)}]}
+        after = {"$mergeObjects": ["$$ROOT", {"$literal": RawBSONDocument(changes)}]}
         change = [{"$replaceWith": {"$cond": [same, after, None]}}]
         exactly = {"locale": "simple"}
-        statements.append(UpdateOne({"_id": patch.id}, change, upsert=True, collation=exactly))
+        statements.append(UpdateOne({"_id": key}, change, upsert=True, collation=exactly))
+        # A further patch of this record expects it as this one leaves it. If this one may have
+        # changed whether the record meets the filter, the further ones go alone.
+        if left[key] and tested is not None and tested.isdisjoint(fields):
+            next_one = _read_after(model, before, changes)
+            if next_one is not None:
+                records[key] = next_one
     if statements:
         expected = [results[position] for position in positions]
         failed = await _write_patches(model, patience, statements, expected)
@@ -573,6 +603,41 @@ async def _read_for_patches(model: Collection, filter: Filter, ids: list[Any]) -
         if record is not None and len(record) > 1 and isinstance(record["_id"], Hashable):
             records[record["_id"]] = record, document
     return records
+
+
+def _read_after(model: Collection, before: RawBSONDocument, changes: bytes) -> _Read | None:
+    """Return a record as the next patch expects it; None if the next patch must go alone."""
+    try:
+        # Without the codec of the collection: the values stay exactly what the database has.
+        merged = bson.encode({**RawBSONDocument(before.raw), **RawBSONDocument(changes)})
+    except Exception:  # noqa: BLE001  # a value that Python cannot have, such as a date after 9999
+        return None
+    record = _decoded(model, merged) if len(merged) <= _MAX_PATCH_BYTES else None
+    return None if record is None else (record, RawBSONDocument(merged))
+
+
+def fields_tested(filter: Filter) -> set[str] | None:
+    """Return the fields of records that a filter tests; None if it may be any.
+
+    Examples:
+        >>> sorted(fields_tested({"room": 5, "$or": [{"owner.name": "ada"}, {"public": True}]}))
+        ['owner', 'public', 'room']
+        >>> fields_tested({"$where": "this.a > this.b"})
+    """
+    fields: set[str] = set()
+    for name, value in filter.items():
+        inner: set[str] | None
+        if name in ("$and", "$or", "$nor"):
+            for part in value:
+                inner = fields_tested(part)
+                if inner is None:
+                    return None
+                fields |= inner
+        elif name[:1] == "$":
+            return None
+        else:
+            fields.add(name.partition(".")[0])
+    return fields
 
 
 def _decoded(model: Collection, document: bytes) -> Record | None:
@@ -622,10 +687,17 @@ async def _not_written(model: Collection, expected: list[Record]) -> dict[int, A
     records = await stored_now(model, ids, model.codec_options)
     # A record may have an id that only counts as equal; it is none of the expected ones.
     now = {record["_id"]: record for record in records if isinstance(record["_id"], Hashable)}
-    written = [record["_id"] for record in expected if now.get(record["_id"]) == record]
+    written: set[Any] = set()
+    failed: dict[int, Any] = {}
+    for index, record in reversed(list(enumerate(expected))):
+        key = record["_id"]
+        if now.get(key) == record:  # so the earlier patches of this record took effect as well
+            written.add(key)
+        elif key not in written:
+            failed[index] = ALONE
     if written:
-        await acknowledge(model, written[0])
-    return {index: ALONE for index, key in enumerate(ids) if key not in written}
+        await acknowledge(model, next(iter(written)))
+    return failed
 
 
 # -- commands that are stopped when a transaction holds them up ------------------------------------

@@ -11,6 +11,9 @@ What holds in this file:
 - No caller fails or waits because of another one: a record that is locked, refused or that fails
   the statement goes alone. Only if the database is away, or nobody knows whether a write took
   effect, all callers of the batch get that error.
+- Patches of the same record are executed one after the other, in one round trip and one
+  transaction. PostgreSQL itself executes each of them: triggers, constraints and criteria see every
+  patch, and each caller gets the record as its own patch left it.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from alula.adapters._batching import ALONE, Batcher, one_for_each
+from alula.adapters._batching import ALONE, Batcher, ChangesInTurn, one_for_each
 from alula.adapters._records import copied, selector
 from alula.adapters.sql._database import Database
 from alula.adapters.sql._errors import is_outage, was_undone
@@ -43,13 +46,11 @@ class _Patch(NamedTuple):
     Attributes:
         key: The id of the record, as the driver takes it.
         row: What the patch sets.
-        changes: As of the call.
         query: As of the call; its ``$select`` may be another than that of the others.
     """
 
     key: Any
     row: NewRow
-    changes: Mapping[str, Any]
     query: Query
 
 
@@ -63,15 +64,13 @@ class Batches:
     def __init__(self, database: Database) -> None:
         self._is_postgresql = database.dialect == "postgresql"
         self._batchers: dict[Key, Batcher[Any, Any]] = {}
+        self._changes = ChangesInTurn()
 
     async def get(self, operation: Operation, key: object, query: Query) -> Record | None:
         """Return the record with an id that meets a query, None if there is none."""
         batch: Key = None
         if operation.statements.finds_by_id:
-            if query is EMPTY_QUERY:
-                batch = "get", operation.key
-            else:
-                batch = self._key_of("get", operation, query, query.select)
+            batch = self._key_of("get", operation, query, query.select)
         if batch is not None:
             batcher = self._batchers.get(batch) or self._start(
                 batch, 1, _get_batch, operation, query
@@ -108,26 +107,23 @@ class Batches:
     ) -> Record | None:
         """Change a record and return it as it is then, None if there is none."""
         statements = operation.statements
-        row: NewRow | None = None
-        batch: Key = None
-        if statements.shares_changes:
-            row = statements.changed_row(changes)
-        if row is not None:
-            if query is EMPTY_QUERY:
-                batch = "patch", operation.key, row.columns
-            else:
-                batch = self._key_of("patch", operation, query, row.columns)
-        if row is not None and batch is not None:
-            batcher = self._batchers.get(batch) or self._start(
-                batch, 2, _patch_batch, operation, query
-            )
-            record: Any = await batcher.load(_Patch(key, row, changes, query))
-            if record is not ALONE:
-                if record is None or query.select is None:
-                    whole: Record | None = record
-                    return whole
-                return selector(query.select, statements.table.id.name)(record)
-        return await operation.change(statements.patch(key, changes, query), query)
+        row = statements.changed_row(changes) if statements.shares_changes else None
+        if row is None:
+            return await operation.change(statements.patch(key, changes, query), query)
+        patch = _Patch(key, row, query)
+        batch = self._key_of("patch", operation, query, row.columns)
+        if batch is None:
+            return await _patch_alone(operation, patch)
+        batcher = self._batchers.get(batch) or self._start(batch, 2, _patch_batch, operation, query)
+        record: Record | None = await self._changes.load(
+            (batch, key),
+            patch,
+            batcher,
+            partial(_patch_in_turn, operation, query),
+            was_undone,
+            partial(_patch_alone, operation, patch),
+        )
+        return record
 
     async def count(self, operation: Operation, query: Query) -> int:
         """Return how many records meet a query."""
@@ -141,9 +137,9 @@ class Batches:
     @staticmethod
     def _key_of(name: str, operation: Operation, query: Query, more: object = None) -> Key:
         """Return what calls of one batch have in common, None if this call cannot join any."""
-        # The text and the driver's values, not the criteria: in Python, 1 equals True.
-        criteria = operation.statements.count(query)
-        key = name, operation.key, more, criteria.text, criteria.parameters
+        if query is EMPTY_QUERY:
+            return name, operation.key, more
+        key = name, operation.key, more, *operation.statements.criteria(query)
         try:
             hash(key)
         except TypeError:  # a list among the values
@@ -242,23 +238,47 @@ async def _create_batch(operation: Operation, rows: list[NewRow]) -> list[Any]:
 
 
 async def _patch_batch(operation: Operation, query: Query, patches: list[_Patch]) -> list[Any]:
-    """Return the changed record or None for each patch, `ALONE` where its record is locked."""
-    statements = operation.statements
+    """Return the changed record or None for each patch, `ALONE` where its record is locked.
+
+    No two of them are of one record.
+    """
     if len(patches) == 1:
-        key, _, changes, query = patches[0]
-        return [await operation.change(statements.patch(key, changes, query), query)]
-    firsts: dict[Any, int] = {}
-    for position, patch in enumerate(patches):
-        firsts.setdefault(patch.key, position)
-    rows = [patches[position].row for position in firsts.values()]
-    changed = await operation.run(statements.patch_shared(list(firsts), rows, query), writes=True)
+        return [await _patch_alone(operation, patches[0])]
+    statements = operation.statements
+    keys, rows = [patch.key for patch in patches], [patch.row for patch in patches]
+    changed = await operation.run(statements.patch_shared(keys, rows, query), writes=True)
     records = statements.shared_changes(changed)
-    results: list[Any] = [ALONE] * len(patches)  # the second patch of a record, too
-    for key, position in firsts.items():
-        record = records.get(key)
-        if record is not None or key not in records:
-            results[position] = record
-    return results
+    locked = [key in records and records[key] is None for key in keys]
+    return [
+        ALONE if is_locked else _selected(operation, patch, records.get(patch.key))
+        for patch, is_locked in zip(patches, locked, strict=True)
+    ]
+
+
+async def _patch_in_turn(operation: Operation, query: Query, patches: list[_Patch]) -> list[Any]:
+    """Return one record as it is after each patch, None where it did not meet the query."""
+    if len(patches) == 1:
+        return [await _patch_alone(operation, patches[0])]
+    statements = operation.statements
+    rows = [patch.row for patch in patches]
+    statement = statements.patch_in_turn(patches[0].key, rows, query)
+    records = statements.changes_in_turn(await operation.run(statement, writes=True))
+    return [_selected(operation, patch, records.get(at)) for at, patch in enumerate(patches)]
+
+
+def _selected(
+    operation: Operation, patch: _Patch, result: Record | Exception | None
+) -> Record | Exception | None:
+    """Return what a patch selects of its record."""
+    select = patch.query.select
+    if select is None or result is None or isinstance(result, Exception):
+        return result
+    return selector(select, operation.statements.table.id.name)(result)
+
+
+async def _patch_alone(operation: Operation, patch: _Patch) -> Record | None:
+    key, row, query = patch
+    return await operation.change(operation.statements.patch_row(key, row, query), query)
 
 
 _GOES_ALONE: Final[Mapping[Callable[..., Any], Callable[[Exception], bool]]] = {

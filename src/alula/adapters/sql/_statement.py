@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, overload
 
-__all__ = ["Executor", "Row", "Statement"]
+__all__ = ["Executor", "RepeatedStatement", "Row", "Statement"]
 
 
 class Row(Protocol):
@@ -27,6 +27,16 @@ class Statement(NamedTuple):
 
     text: str
     parameters: tuple[object, ...] = ()
+
+
+class RepeatedStatement(Statement):
+    """A statement that PostgreSQL executes several times, in one round trip.
+
+    ``parameters`` has a tuple of values for each time. It is executed in their order, and all of it
+    takes effect or nothing. The rows of all times come back in one list.
+    """
+
+    __slots__ = ()
 
 
 class Executor(Protocol):

@@ -22,7 +22,7 @@ from alula.adapters.sql._drivers._driver import (
     Transaction,
 )
 from alula.adapters.sql._drivers._pool import Connection, Pool
-from alula.adapters.sql._statement import Row, Statement
+from alula.adapters.sql._statement import RepeatedStatement, Row, Statement
 
 __all__ = ["PostgreSQL"]
 
@@ -337,9 +337,7 @@ class _Transaction(Transaction):
 
     async def _run(self, statement: Statement, seconds: float) -> _Rows:
         return await self._one_at_a_time(
-            lambda connection: connection.fetch(
-                statement.text, *statement.parameters, timeout=seconds
-            )
+            lambda connection: _fetched(connection, statement, seconds)
         )
 
     async def _query(self, statement: Statement, seconds: float) -> Answer:
@@ -431,7 +429,7 @@ async def _run(server: _Server, statement: Statement, seconds: float | None) -> 
     has_forgotten = False
     while True:
         try:
-            rows = await connection.fetch(statement.text, *statement.parameters, timeout=seconds)
+            rows = await _fetched(connection, statement, seconds)
         except BaseException as error:
             if has_forgotten or not isinstance(error, asyncpg.InvalidSQLStatementNameError):
                 was_closed = connection.is_closed()
@@ -447,6 +445,15 @@ async def _run(server: _Server, statement: Statement, seconds: float | None) -> 
         else:
             pool.release(connection)
             return rows
+
+
+def _fetched(
+    connection: Connection, statement: Statement, seconds: float | None
+) -> Awaitable[_Rows]:
+    text, parameters = statement
+    if isinstance(statement, RepeatedStatement):
+        return connection.fetchmany(text, parameters, timeout=seconds)
+    return connection.fetch(text, *parameters, timeout=seconds)
 
 
 async def _answer(connection: Connection, statement: Statement, seconds: float | None) -> Answer:

@@ -318,6 +318,13 @@ class Reads:
             for row, record in zip(rows, records, strict=True)
         }
 
+    def changes_in_turn(self, rows: Sequence[Row]) -> dict[int, Record | Exception]:
+        """Return the records of the rows of `patch_in_turn` by the positions of the patches.
+
+        A record that cannot be read is an error.
+        """
+        return {row[-1]: record for row, record in zip(rows, self._read_each(rows), strict=True)}
+
     def _read_each(self, rows: Sequence[Row]) -> Sequence[Record | Exception]:
         """Return the record of each row, or the error that reading it raises."""
         read = self.reader()
@@ -367,6 +374,15 @@ class Reads:
         return read
 
     # -- parts of statements -------------------------------------------------------------------
+
+    def criteria(self, query: Query) -> tuple[tuple[str, ...], tuple[object, ...]]:
+        """Return the criteria of a query as conditions and their values.
+
+        Two queries with the same of both are one to the database, unlike criteria that are equal in
+        Python, where 1 equals True.
+        """
+        parameters: list[object] = []
+        return self._conditions(query, None, parameters), tuple(parameters)
 
     def _conditions(
         self, query: Query, where: Condition | None, parameters: list[object]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from alula.adapters.sql._statement import Row, Statement
+from alula.adapters.sql._statement import RepeatedStatement, Row, Statement
 from alula.adapters.sql._statements._assignments import Assignments
 from alula.adapters.sql._statements._inserts import LIMITED_WAIT, Inserts
-from alula.adapters.sql._statements._operands import place_of
+from alula.adapters.sql._statements._operands import PLACE, place_of
 from alula.adapters.sql._statements._reads import Select, Sort, where_of
 from alula.adapters.sql._statements._rows import NewRow
 from alula.query import Query
@@ -71,6 +71,15 @@ class Statements(Inserts):
     ) -> Statement:
         """Return the statement that changes a record if it meets a query, and returns it."""
         return self._change(id, self._writer.assignments(changes), query, where)
+
+    def patch_row(self, id: object, row: NewRow, query: Query) -> Statement:
+        """Return what `patch` returns for the changes that `changed_row` has turned into a row."""
+        return self._change(id, self._assigned(row), query, None)
+
+    def _assigned(self, row: NewRow) -> Assignments:
+        columns = self._columns_of(row)
+        texts = tuple(f"{column.sql} = {place_of(column)}" for column in columns)
+        return Assignments(texts, [*row.values])
 
     def _change(
         self, id: object, assignments: Assignments, query: Query, where: Condition | None
@@ -213,6 +222,32 @@ class Statements(Inserts):
         # asyncpg refuses to read intervals of over 2,700,000 years, when the change has happened.
         names = {column.type.name for column in self.table.columns.values()}
         return self._postgresql and self.finds_by_id and "interval" not in names
+
+    def patch_in_turn(self, id: object, rows: Sequence[NewRow], query: Query) -> RepeatedStatement:
+        """Return the statement that patches a record several times, in one round trip.
+
+        It returns the columns of the record after each patch, and then the position of the patch.
+        A patch has no row if the record did not meet the query, or is not there.
+
+        Args:
+            id: The id of the record.
+            rows: What `changed_row` has returned for each patch; all with the same columns.
+            query: The query of all the calls; its ``$select`` does not count.
+        """
+        texts = self._assigned(rows[0]).texts
+        common: list[object] = [id]
+        conditions = self._conditions(query, None, common)
+        key = ("patch_in_turn", texts, conditions)
+        text = self._texts.get(key)
+        if text is None:
+            text = self._keep(
+                key,
+                f"update {self.table.sql} set {', '.join(texts)}"
+                f"{where_of((self._by_id, *conditions))}"
+                f" returning {self._names(None)}, {PLACE}::int4",
+            )
+        parameters = [(*row.values, *common, at) for at, row in enumerate(rows)]
+        return RepeatedStatement(text, tuple(parameters))
 
     def patch_shared(
         self, ids: Sequence[object], rows: Sequence[NewRow], query: Query
