@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from alula import App
+from alula import App, Params
 from alula.adapters import _related
+from alula.adapters._related import Inclusion
 from alula.adapters.base import AdapterService
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService
-from alula.adapters.relations import belongs_to, has_many
+from alula.adapters.relations import add_related, belongs_to, has_many
 from alula.errors import (
     BadRequest,
     Conflict,
@@ -23,7 +24,7 @@ from alula.errors import (
     TooManyRequests,
     Unavailable,
 )
-from alula.outgoing import public_part
+from alula.outgoing import RedactedRecord, public_part
 from alula.schema import hidden, resolve, resolve_external, with_schema
 
 USERS = [{"id": 1, "name": "Ada", "password": "secret"}, {"id": 2, "name": "Bob", "password": "x"}]
@@ -163,6 +164,24 @@ async def test_a_key_means_the_same_beside_one_that_equals_it_in_python(app, str
         page = await posts.find(query={**query, "$sort": {"id": order}})
         names = {post["id"]: post["author"] and post["author"]["name"] for post in page["data"]}
         assert names == {0: None, 1: "Ada"}
+
+
+async def test_a_hidden_key_is_asked_for_once_beside_the_same_key_that_is_not_hidden(app):
+    asked = []
+
+    @app.service("users").before("find")
+    def note(context):
+        asked.append(context.params.query["id"])
+
+    records = [
+        RedactedRecord({"id": 1, "authorId": 2}, public={"id": 1}),
+        {"id": 2, "authorId": 2},
+    ]
+    relation = belongs_to("users", "authorId")
+    inclusion = Inclusion(app.service("users"), "author", relation.key, Params(), {})
+    await add_related(inclusion, relation, records, "id")
+    assert asked == [{"$in": [2]}]
+    assert [record["author"]["name"] for record in records] == ["Bob", "Bob"]
 
 
 async def test_nor_does_a_boolean_sort_as_the_id_that_it_equals_in_python(app):

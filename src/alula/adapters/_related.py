@@ -193,7 +193,7 @@ async def add_one(inclusion: Inclusion, records: Sequence[Record], id: str) -> N
         BadRequest: The request causes too many calls.
         Exception: As `find_related`.
     """
-    keys: list[Any] = [record.get(inclusion.key) for record in records]
+    keys: list[Any] = [shown_value(record.get(inclusion.key)) for record in records]
     # With their types: for Python, 1.0 and True equal 1.
     distinct: dict[object, Any] = {(type(key), key): key for key in keys if refers(key)}
     wanted = [*distinct.values()]

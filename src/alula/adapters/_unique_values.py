@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from alula.errors import Conflict
+from alula.adapters._errors import value_taken
 from alula.types import Record
 
 __all__ = ["UniqueValues"]
@@ -42,9 +42,7 @@ class UniqueValues:
             wanted: dict[Any, str] = {}
             for key, value in _values(name, records):
                 if wanted.setdefault(value, owners.get(value, key)) != key:
-                    raise Conflict(
-                        f"There is a record with this {name} already", errors={name: "is taken"}
-                    )
+                    raise value_taken([name])
 
     def own(self, records: Mapping[str, Record]) -> None:
         """Note the values of records that are stored."""

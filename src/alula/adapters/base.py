@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypedDict
 
 from alula._context import Params, RequestParams
 from alula._service_object import REPLACES_SEVERAL
@@ -57,12 +57,33 @@ else:
 
     OptionsT = TypeVar("OptionsT")
 
-__all__ = ["AdapterService", "DollarKeys", "Options", "Pagination", "Query"]
+__all__ = [
+    "AdapterService",
+    "CommonOptions",
+    "DollarKeys",
+    "Options",
+    "Pagination",
+    "Query",
+]
 
 DollarKeys: TypeAlias = Literal["internal", "plain", "never"]
 """Which data may have keys that begin with ``$``: ``"internal"``, that of internal calls, and from
 clients the keys that ``update_operators`` opens; ``"plain"``, all data, in which they are keys like
 any other; ``"never"``, no data."""
+
+
+class CommonOptions(TypedDict, total=False):
+    """Keyword arguments that every adapter passes on; `AdapterService` says what they mean."""
+
+    paginate: Mapping[str, Any] | bool | None
+    multi: bool | Iterable[str]
+    operators: Iterable[str]
+    filters: Mapping[str, Any] | None
+    update_operators: Iterable[str]
+    dotted_names: bool
+    relations: Mapping[str, Relation] | None
+    max_result: MaxResult
+    events: Iterable[str]
 
 
 class AdapterService(ABC, Generic[OptionsT]):

@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 from operator import methodcaller
-from types import MethodType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
-from alula._context import Params, RequestParams
-from alula.adapters._options import ParamsLike, not_found, read_names, read_params
+from alula._context import Params
+from alula.adapters._options import read_names
 from alula.adapters._records import (
     IMMUTABLE,
     are_immutable,
@@ -26,34 +25,18 @@ from alula.adapters._records import (
     dotted_names,
     is_plain,
     merged,
-    selected,
     size_of_patch,
 )
-from alula.adapters._result_bounds import MaxResult
 from alula.adapters._unique_values import UniqueValues
-from alula.adapters.base import AdapterService, DollarKeys, Options
-from alula.adapters.relations import Relation
+from alula.adapters.base import AdapterService, CommonOptions, DollarKeys, Options
 from alula.errors import BadRequest, Conflict
 from alula.query import SUPPORTED_OPERATORS, Query, ordered, predicate
-from alula.query._grammar import SELECT_ALONE, read_select
 from alula.query._query import EMPTY_QUERY, MAX_STEPS, Budget
 from alula.types import Id, Record, is_mapping
 
 __all__ = ["MemoryService"]
 
 _MAX_SORTED_LISTS = 8
-# What the short ways of calls for one record leave out.
-_LEFT_OUT = (
-    "_add",
-    "_create",
-    "_get",
-    "_new_record",
-    "_patch",
-    "_read_data",
-    "_replace",
-    "options_for",
-)
-
 # Without a bytecode for each record of a page (bench rest find, 10 records: -3 %).
 _copy: Callable[[Record], Record] = methodcaller("copy")
 
@@ -81,18 +64,11 @@ class MemoryService(AdapterService):
         store: Initial records, which are copied: a mapping of id to record, or a list.
         id: Name of the id property.
         start_id: The first id to generate.
-        paginate: As in `AdapterService`.
-        multi: As in `AdapterService`.
-        operators: Operators to open for queries, out of those that `alula.query.predicate` tests.
-        filters: Names to accept at the top level of a query; they select nothing here.
-        update_operators: Must be empty: records in memory have no update operators.
-        dotted_names: As in `AdapterService`.
-        relations: As in `AdapterService`.
-        max_result: As in `AdapterService`.
-        events: As in `AdapterService`.
         unique: Names of properties that have a different value in each record, like a unique index
             of a database: a second record with the same value is a `Conflict`. Records without the
             property, or with None, are not compared.
+        options: As of `AdapterService`. ``operators`` are those that `alula.query.predicate` tests,
+            ``filters`` select nothing here, and there are no ``update_operators``.
 
     Raises:
         TypeError: ``unique`` is one string in place of a list of names, or ``start_id`` is not a
@@ -123,39 +99,18 @@ class MemoryService(AdapterService):
         *,
         id: str = "id",
         start_id: int = 0,
-        paginate: Mapping[str, Any] | bool | None = None,
-        multi: bool | Iterable[str] = False,
-        operators: Iterable[str] = (),
-        filters: Mapping[str, Any] | None = None,
-        update_operators: Iterable[str] = (),
-        dotted_names: bool = False,
-        relations: Mapping[str, Relation] | None = None,
-        max_result: MaxResult = None,
-        events: Iterable[str] = (),
         unique: Iterable[str] = (),
+        **options: Unpack[CommonOptions],
     ) -> None:
         if isinstance(unique, str):
             raise TypeError(f"unique must be a list of names of properties: unique=[{unique!r}]")
         if not isinstance(start_id, int):
             raise TypeError(f"start_id is {start_id!r}; give a whole number")
-        if tuple(update_operators):
+        if tuple(options.get("update_operators", ())):
             raise ValueError("update_operators: records in memory have none; leave it out")
-        super().__init__(
-            id=id,
-            paginate=paginate,
-            multi=multi,
-            operators=read_names("operators", operators),
-            filters=filters,
-            dotted_names=dotted_names,
-            relations=relations,
-            max_result=max_result,
-            events=events,
-        )
-        # Whether a subclass, such as one for soft deletes, has none of these of its own.
-        self._is_unchanged = all(
-            getattr(self, name) == MethodType(getattr(MemoryService, name), self)
-            for name in _LEFT_OUT
-        )
+        # As a tuple: its names are read twice, here and by the base class.
+        options["operators"] = read_names("operators", options.get("operators", ()))
+        super().__init__(id=id, **options)
         self._start_id = self._next_id = start_id
         self._store: dict[str, Record] = {}
         self._unique = UniqueValues(unique)
@@ -200,93 +155,6 @@ class MemoryService(AdapterService):
         except Exception:
             self._store, self._next_id, self._unique = before
             raise
-
-    async def get(self, id: Id, params: ParamsLike = None) -> Record:
-        """Return one record, as `AdapterService.get`.
-
-        Raises:
-            BadRequest: The id is None, or the query is not valid.
-            NotFound: No record has the id and meets the query.
-        """
-        # Most calls name one record, and have no options and no query, or one that only selects
-        # fields. They need the store alone: all other steps would find that there is nothing to do
-        # (a get -6 %, one with $select -10 %, a patch -9 %).
-        if type(id) is str and self._is_unchanged and isinstance(params, Params):
-            given = params.__dict__
-            query = given.get("query")
-            # Look-ups by name take half the time of a set that looks at all params.
-            if isinstance(query, dict) and not (
-                "adapter" in given or "paginate" in given or "pipeline" in given
-            ):
-                if not query:
-                    record = self._store.get(id)
-                    if record is None:
-                        raise not_found(id)
-                    return record.copy()
-                if query.keys() == SELECT_ALONE:
-                    names = read_select(query["$select"])  # pyright: ignore[reportUnknownArgumentType]  # it reads anything
-                    record = self._store.get(id)
-                    if record is None:
-                        raise not_found(id)
-                    own = record if type(record) is dict else record.copy()
-                    return selected(own, names, self.id)
-        return await super().get(id, params)
-
-    async def create(self, data: object, params: ParamsLike = None) -> Any:
-        """Store one record from a mapping, or several from a list, as `AdapterService.create`.
-
-        Raises:
-            BadRequest: The data is not valid.
-            Conflict: There is a record with this id already, or with a value that is unique.
-            MethodNotAllowed: The data is a list, and ``multi`` does not allow that.
-            TypeError: The params have names that were not declared.
-        """
-        params = params if type(params) is RequestParams else read_params(params)
-        record: Any = data
-        if type(data) is dict and self._is_unchanged and not self._unique.names:  # as in `get`
-            given, name, store = params.__dict__, self.id, self._store
-            if (
-                given.get("query") == {}
-                and is_plain(record)
-                and name not in record
-                and not ("adapter" in given or "paginate" in given or "pipeline" in given)
-            ):
-                next_id = self._next_id
-                while (key := str(next_id)) in store:
-                    next_id += 1
-                self._next_id = next_id + 1
-                new = store[key] = {**record, name: next_id}
-                self._sorted_lists.clear()
-                return new.copy()
-        return await super().create(record, params)
-
-    async def patch(self, id: Id, data: object, params: ParamsLike = None) -> Any:
-        """Merge ``data`` into a record, or into several, as `AdapterService.patch`.
-
-        Raises:
-            BadRequest: The data or the query is not valid.
-            MethodNotAllowed: The id is None, and ``multi`` does not allow that.
-            NotFound: No record has the id and meets the query.
-            TypeError: The params have names that were not declared.
-        """
-        params = params if type(params) is RequestParams else read_params(params)
-        changes: Any = data
-        if type(id) is str and type(data) is dict and self._is_unchanged:  # as in `get`
-            given, record = params.__dict__, self._store.get(id)
-            if (
-                record is not None
-                and given.get("query") == {}
-                and is_plain(changes)
-                and self.id not in changes
-                and not ("adapter" in given or "paginate" in given or "pipeline" in given)
-            ):
-                if type(record) is not dict or self._unique.names:
-                    return self._replace(record, {**record, **changes})
-                # Flat as before, and no value of it belongs to it alone.
-                new = self._store[id] = {**record, **changes}
-                self._sorted_lists.clear()
-                return new.copy()
-        return await super().patch(id, changes, params)
 
     # -- the six methods of the store ----------------------------------------------------------
 

@@ -15,6 +15,14 @@ from bson.errors import BSONError, InvalidDocument, InvalidStringData
 from pymongo import AsyncMongoClient, errors
 from pymongo import timeout as timeout_of_driver
 
+from alula.adapters._errors import (
+    changed_meanwhile,
+    not_valid,
+    timed_out,
+    unavailable,
+    unknown_error,
+    value_taken,
+)
 from alula.errors import (
     BadRequest,
     Conflict,
@@ -28,8 +36,8 @@ __all__ = [
     "TOO_LARGE",
     "check_connection",
     "not_acknowledged",
+    "of_outage",
     "translated",
-    "unavailable",
     "was_refused",
 ]
 
@@ -126,27 +134,17 @@ def of_operation(error: errors.OperationFailure) -> FrameworkError:
     if translate is not None:
         return translate(details)
     if code in _NOT_VALID or code > _FIRST_CHECK:
-        # A warning, not a debug line: the developer who sent a wrong stage needs the text.
-        _log.warning("the database refused what was sent (code %s): %.1000r", code, str(error))
-        return BadRequest(
-            "The database refuses this query or this data: an operator, a value or a path in it is"
-            " not valid"
-        )
+        reason = "an operator, a value or a path in it is not valid"
+        return not_valid(_log, f"{error} (code {code})", reason=reason)
     return unknown(error)
 
 
 def taken(details: Mapping[str, Any]) -> Conflict:
-    fields = list(details.get("keyPattern") or ())
-    named = " and ".join(fields) or "unique key"
-    return Conflict(
-        f"There is a record with this {named} already",
-        errors=dict.fromkeys(fields, "is taken") or None,
-    )
+    return value_taken(details.get("keyPattern") or ())
 
 
 def timeout(_: object) -> Timeout:
-    _log.warning("an operation took longer than its time limit (max_time_ms) allows")
-    return Timeout("The database took too long")
+    return timed_out(_log)
 
 
 def timeout_or_outage(error: errors.PyMongoError) -> FrameworkError:
@@ -160,18 +158,16 @@ def timeout_or_outage(error: errors.PyMongoError) -> FrameworkError:
         is_outage = not isinstance(cause, errors.NetworkTimeout)
     else:
         is_outage = isinstance(cause, errors.OperationFailure) and cause.code in _UNAVAILABLE
-    return unavailable(error) if is_outage else timeout(error)
+    return of_outage(error) if is_outage else timeout(error)
 
 
-def unavailable(error: object) -> Unavailable:
+def of_outage(error: object) -> Unavailable:
     """Return the error for a database that cannot be reached; its note has the driver's reason."""
-    unreachable = Unavailable("The database cannot be reached; try again later")
-    if isinstance(error, errors.PyMongoError):
-        # A note, which clients never see: it is part of the one line that a failed call logs. The
-        # driver appends all that it knows about the servers.
-        reason = _OPTIONS.sub("", str(error).partition(", Timeout: ")[0])
-        unreachable.add_note(f"MongoDB: {reason}"[:1_000])
-    return unreachable
+    if not isinstance(error, errors.PyMongoError):
+        return unavailable(None)
+    # The driver appends all that it knows about the servers.
+    reason = _OPTIONS.sub("", str(error).partition(", Timeout: ")[0])
+    return unavailable(f"MongoDB: {reason}")
 
 
 async def check_connection(
@@ -216,11 +212,11 @@ def unreadable(error: object) -> GeneralError:
 
 
 def unknown(_: object) -> GeneralError:
-    return GeneralError("The database reported an error; the log has the details")
+    return unknown_error()
 
 
 _BY_CODE: Final[Mapping[int, Callable[[Mapping[str, Any]], FrameworkError]]] = {
-    112: lambda _: Conflict("Another write changed the same record at the same time; try again"),
+    112: lambda _: changed_meanwhile(),
     5626500: lambda _: BadRequest(
         "$near and $nearSphere sort by distance, which is not possible in this call;"
         " $geoWithin finds records in an area"
@@ -229,14 +225,14 @@ _BY_CODE: Final[Mapping[int, Callable[[Mapping[str, Any]], FrameworkError]]] = {
     17419: too_large,
     **dict.fromkeys((11000, 11001, 12582), taken),
     **dict.fromkeys(_TIMEOUTS, timeout),
-    **dict.fromkeys(_UNAVAILABLE, unavailable),
+    **dict.fromkeys(_UNAVAILABLE, of_outage),
 }
 
 _TRANSLATIONS: Final[
     tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], Translation], ...]
 ] = (
     ((errors.ExecutionTimeout, errors.NetworkTimeout, errors.WTimeoutError), timeout_or_outage),
-    (errors.ConnectionFailure, unavailable),
+    (errors.ConnectionFailure, of_outage),
     (errors.OperationFailure, of_operation),
     ((errors.DocumentTooLarge, OverflowError), too_large),
     (

@@ -17,7 +17,7 @@ from pymongo.errors import ConnectionFailure
 from pymongo.synchronous.collection import Collection as SyncCollection
 
 from alula._public_error import log_text
-from alula.adapters.mongodb._errors import unavailable
+from alula.adapters.mongodb._errors import of_outage
 from alula.errors import BadRequest
 
 __all__ = [
@@ -97,7 +97,7 @@ class ModelSource:
         except Exception as error:  # noqa: BLE001  # the model may be a function of the user
             text = "the model of %s failed; its next call tries again%s"
             is_away = isinstance(error, ConnectionFailure)
-            reason = f": {log_text(unavailable(error))}" if is_away else ""
+            reason = f": {log_text(of_outage(error))}" if is_away else ""
             _log.error(text, owner, reason, exc_info=None if is_away else error)
 
     def _keep(self, attempt: asyncio.Task[Collection]) -> None:

@@ -9,10 +9,10 @@ What holds in this file:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Unpack
 
 from pymongo.asynchronous.command_cursor import AsyncCommandCursor
 from pymongo.asynchronous.cursor import AsyncCursor
@@ -22,9 +22,9 @@ from alula._context import Params
 from alula.adapters._database_options import MAX_CONDITIONS, MaxTime, in_time, read_max_time
 from alula.adapters._options import ParamsLike, read_params
 from alula.adapters._records import selector
-from alula.adapters._result_bounds import MaxResult, ResultBound
+from alula.adapters._result_bounds import ResultBound
 from alula.adapters._totals import PageAndTotal, Totals
-from alula.adapters.base import AdapterService, Options
+from alula.adapters.base import AdapterService, CommonOptions, Options
 from alula.adapters.mongodb._batches import Batches
 from alula.adapters.mongodb._bson_types import keyword_object_id, number_in
 from alula.adapters.mongodb._errors import translated, was_refused
@@ -57,7 +57,6 @@ from alula.adapters.mongodb._writes import (
     with_id_on_insert,
     with_ids,
 )
-from alula.adapters.relations import Relation
 from alula.query import Query
 from alula.types import Id, Record, SchemaKeyword
 
@@ -73,9 +72,6 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         model: The collection, an awaitable of it, or a function that returns either. It may
             create indexes before it resolves. A function is called again after it failed.
         id: Name of the id property; the database adds ``_id`` in any case.
-        paginate: ``{"default", "max"}``, and ``"count"`` for what ``total`` is: ``"exact"``,
-            ``"estimated"`` (the collection's size, if a query has no criteria), or ``"none"``.
-        multi: As in `AdapterService`.
         disable_objectify: Leave ids as they are; otherwise 24 hexadecimal digits as the ``_id``
             mean an ObjectId.
         use_estimated_document_count: Use the collection's estimated size as ``total`` if a query
@@ -86,13 +82,11 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         max_conditions: How many conditions a query may have; more is a 400. False for no limit.
         share: Whether concurrent finds, gets, creates, patches and counts share round trips:
             ``{"get": False, "patch": False}`` turns each off.
-        operators: As in `AdapterService`: operators of the database, such as ``$regex``.
-        filters: As in `AdapterService`: ``{"$text": True}``, or its short form ``$search``.
-        update_operators: As in `AdapterService`: ``["$inc", "$push"]``.
-        dotted_names: As in `AdapterService`.
-        relations: As in `AdapterService`.
-        max_result: As in `AdapterService`.
-        events: As in `AdapterService`.
+        options: As of `AdapterService`: ``operators`` of the database, such as ``["$regex"]``,
+            ``filters`` such as ``{"$text": True}``, or its short form ``$search``, and
+            ``update_operators`` such as ``["$inc", "$push"]``. Of ``paginate``, ``"count"`` says
+            what ``total`` is: ``"exact"``, ``"estimated"`` (the collection's size, if a query has
+            no criteria), or ``"none"``.
 
     Attributes:
         schema_keywords: Keywords for schemas of such records, beside those of JSON Schema.
@@ -130,33 +124,14 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         model: Model,
         *,
         id: str = "_id",
-        paginate: Mapping[str, Any] | bool | None = None,
-        multi: bool | Iterable[str] = False,
         disable_objectify: bool = False,
         use_estimated_document_count: bool = False,
         max_time_ms: MaxTime = None,
         max_conditions: int | Literal[False] = MAX_CONDITIONS,
         share: bool | Mapping[str, bool] = True,
-        operators: Iterable[str] = (),
-        filters: Mapping[str, Any] | None = None,
-        update_operators: Iterable[str] = (),
-        dotted_names: bool = False,
-        relations: Mapping[str, Relation] | None = None,
-        max_result: MaxResult = None,
-        events: Iterable[str] = (),
+        **options: Unpack[CommonOptions],
     ) -> None:
-        super().__init__(
-            id=id,
-            paginate=paginate,
-            multi=multi,
-            operators=operators,
-            filters=filters,
-            update_operators=update_operators,
-            dotted_names=dotted_names,
-            relations=relations,
-            max_result=max_result,
-            events=events,
-        )
+        super().__init__(id=id, **options)
         given = {
             "disable_objectify": disable_objectify,
             "max_time_ms": max_time_ms,

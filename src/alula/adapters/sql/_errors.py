@@ -13,6 +13,15 @@ import sys
 from types import TracebackType
 from typing import Any, Final
 
+from alula.adapters._errors import (
+    changed_meanwhile,
+    missing_reference,
+    not_valid,
+    timed_out,
+    unavailable,
+    unknown_error,
+    value_taken,
+)
 from alula.adapters.sql._tables._constraints import Constraints
 from alula.adapters.sql._tables._tables import Table
 from alula.errors import (
@@ -21,7 +30,6 @@ from alula.errors import (
     Forbidden,
     FrameworkError,
     GeneralError,
-    Timeout,
     Unavailable,
 )
 
@@ -148,15 +156,15 @@ def translation_of(
         return None
     # Before OSError, whose subclass it is.
     if isinstance(error, TimeoutError):
-        return timeout()
+        return timed_out(_log)
     if isinstance(error, sqlite3.Error):
         return of_sqlite(error, table, removes)
     if is_of_asyncpg(error):
         return of_postgresql(error, table, removes)
     if isinstance(error, OSError):
-        return unavailable(error)
+        return of_outage(error)
     if isinstance(error, OverflowError | UnicodeEncodeError):
-        return not_valid(error)
+        return of_refused_value(error)
     return None
 
 
@@ -190,29 +198,29 @@ def _is_of_changed_table(error: BaseException) -> bool:
 def of_postgresql(error: Any, table: Table | None, removes: bool) -> FrameworkError:
     state = _sqlstate(error)
     if state == _CANCELED:
-        return timeout()
+        return timed_out(_log)
     if not state or state[:2] in _UNAVAILABLE:  # errors without a state are those of a connection
-        return unavailable(error)
+        return of_outage(error)
     if state in _SERIALIZATION or state == "55P03":
-        return Conflict("Another write changed the same record at the same time; try again")
+        return changed_meanwhile()
     if _is_of_changed_table(error):
         return Unavailable("The tables of the database have just been changed; try again")
     if state == "42501":
         _log.warning("the database does not allow this: %.1000s", error)
         return Forbidden("The database does not allow this")
     if state in _UNIQUE:
-        return taken(fields(error, table))
+        return value_taken(fields(error, table))
     if state in _FOREIGN:
         is_own = table is not None and error.table_name == table.name
         if removes or not is_own:
             return referred_to()
-        return refers_to_nothing(fields(error, table))
+        return missing_reference(fields(error, table))
     if state == _NULL:
         return null((error.column_name,) if error.column_name else (), table)
     if state == _CHECK:
         return check(fields(error, table))
     if state[:2] in _REFUSED:
-        return not_valid(error)
+        return of_refused_value(error)
     return unknown(error, _BEHIND_THE_MODEL if state in _UNDEFINED and table is not None else "")
 
 
@@ -235,27 +243,27 @@ def of_sqlite(error: sqlite3.Error, table: Table | None, removes: bool) -> Frame
     columns = [column.removeprefix(prefix) for column in str(error).partition(": ")[2].split(", ")]
     fields = constraints.fields(tuple(columns))
     if name in {"SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY"}:
-        return taken(fields)
+        return value_taken(fields)
     if name == "SQLITE_CONSTRAINT_ROWID":
-        return taken(() if table is None else (table.id.name,))
+        return value_taken(() if table is None else (table.id.name,))
     if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
         if removes:
             return referred_to()
         keys = constraints.foreign_keys  # the text names none
-        return refers_to_nothing(constraints.fields(keys[0]) if len(keys) == 1 else ())
+        return missing_reference(constraints.fields(keys[0]) if len(keys) == 1 else ())
     if name == "SQLITE_CONSTRAINT_NOTNULL":
         return null(tuple(columns), table)
     if name == "SQLITE_CONSTRAINT_CHECK":
         constraint = constraints.get(columns[0])
         return check(() if constraint is None else constraints.fields(constraint.columns))
     if name == "SQLITE_INTERRUPT":
-        return timeout()
+        return timed_out(_log)
     if isinstance(error, sqlite3.IntegrityError | sqlite3.DataError):
         # Of a strict table: "cannot store TEXT value in INTEGER column users.age".
         column = str(error).rpartition(" column ")[2].removeprefix(prefix)
-        return not_valid(error, constraints.fields((column,)))
+        return of_refused_value(error, constraints.fields((column,)))
     if primary_name(error) in _SQLITE_UNAVAILABLE:
-        return unavailable(error)
+        return of_outage(error)
     # SQLite has one code for all mistakes in statements; only the text says which.
     is_behind = table is not None and _UNDEFINED_IN_SQLITE.match(str(error))
     return unknown(error, _BEHIND_THE_MODEL if is_behind else "")
@@ -275,22 +283,6 @@ _SQLITE_UNAVAILABLE: Final = frozenset(
 # -- one function for each sort of error -----------------------------------------------------------
 
 
-def taken(fields: tuple[str, ...]) -> Conflict:
-    named = " and ".join(fields) or "unique key"
-    return Conflict(
-        f"There is a record with this {named} already",
-        errors=dict.fromkeys(fields, "is taken") or None,
-    )
-
-
-def refers_to_nothing(fields: tuple[str, ...]) -> BadRequest:
-    named = " and ".join(fields) or "this record"
-    return BadRequest(
-        f"There is no record that {named} refers to",
-        errors=dict.fromkeys(fields, "is not there") or None,
-    )
-
-
 def referred_to() -> Conflict:
     return Conflict("Other records refer to this one")
 
@@ -304,7 +296,7 @@ def null(columns: tuple[str, ...], table: Table | None) -> FrameworkError:
             table.name,
             ", ".join(map(repr, columns)),
         )
-        return GeneralError("The database reported an error; the log has the details")
+        return unknown_error()
     named = " and ".join(fields) or "A property"
     return BadRequest(f"{named} is missing", errors=dict.fromkeys(fields, "is missing") or None)
 
@@ -317,26 +309,13 @@ def check(fields: tuple[str, ...]) -> BadRequest:
     )
 
 
-def not_valid(error: BaseException, fields: tuple[str, ...] = ()) -> BadRequest:
-    # A warning, not a debug line: the developer of a wrong column or condition needs the text.
-    _log.warning("the database refused a value: %.1000r", str(error))
-    return BadRequest(
-        "The database refuses this query or this data: a value in it is not valid",
-        errors=dict.fromkeys(fields, "is not valid") or None,
-    )
+def of_refused_value(error: BaseException, fields: tuple[str, ...] = ()) -> BadRequest:
+    return not_valid(_log, str(error), fields)
 
 
-def timeout() -> Timeout:
-    _log.warning("an operation took longer than its time limit (max_time_ms) allows")
-    return Timeout("The database took too long")
-
-
-def unavailable(error: BaseException) -> Unavailable:
-    unreachable = Unavailable("The database cannot be reached; try again later")
-    # A note, which clients never see: it is part of the one line that a failed call logs.
+def of_outage(error: BaseException) -> Unavailable:
     notes: list[str] = getattr(error, "__notes__", [])
-    unreachable.add_note(": ".join([*notes, _reason(error)])[:1_000])
-    return unreachable
+    return unavailable(": ".join([*notes, _reason(error)]))
 
 
 def _reason(error: BaseException) -> str:
@@ -347,4 +326,4 @@ def _reason(error: BaseException) -> str:
 
 def unknown(error: BaseException, hint: str) -> GeneralError:
     _log.error("the database reported an error: %.1000r%s", error, hint)
-    return GeneralError("The database reported an error; the log has the details")
+    return unknown_error()

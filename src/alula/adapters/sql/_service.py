@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Unpack
 
 from alula._context import Params
 from alula._events import is_in_transaction
@@ -21,10 +21,10 @@ from alula._public_error import log_text
 from alula._service_object import RecordFields
 from alula.adapters._database_options import MAX_CONDITIONS, MaxTime, in_time, read_max_time
 from alula.adapters._records import selector
-from alula.adapters._result_bounds import MaxResult, ResultBound
+from alula.adapters._result_bounds import ResultBound
 from alula.adapters._totals import Totals
-from alula.adapters.base import AdapterService, DollarKeys, Options
-from alula.adapters.relations import Relation, how_to_name_key
+from alula.adapters.base import AdapterService, CommonOptions, DollarKeys, Options
+from alula.adapters.relations import how_to_name_key
 from alula.adapters.sql._batches import Batches
 from alula.adapters.sql._database import Database
 from alula.adapters.sql._errors import raise_translated, translated
@@ -57,11 +57,6 @@ class SQLService(AdapterService[SQLOptions]):
             function or an awaitable of one of these.
         database: The database.
         id: Name of the id property; the primary key unless it is named.
-        paginate: ``{"default", "max"}``, and ``"count"`` for what ``total`` is: ``"exact"``,
-            ``"estimated"`` (the size in the database's statistics; with criteria, PostgreSQL's
-            plan tells totals over 1,000, and SQLite counts),
-            ``"most"`` (1,001 stands for more than 1,000), or ``"none"``.
-        multi: As in `AdapterService`.
         share: Whether concurrent gets, creates, patches, finds and counts share round trips:
             ``{"get": False, "patch": False}`` turns each off. On SQLite, only gets do.
         nulls: Where an ascending order puts null: ``"first"``, as the other adapters do,
@@ -77,15 +72,14 @@ class SQLService(AdapterService[SQLOptions]):
             for no limit. None uses the application's setting ``sql_max_time_ms``, and without that
             10,000.
         max_conditions: How many conditions a query may have; more is a 400. False for no limit.
-        operators: As in `AdapterService`: ``["$like", "$ilike", "$notlike", "$contains"]``.
-        filters: As in `AdapterService`.
-        update_operators: As in `AdapterService`: ``["$inc", "$push"]``.
-        dotted_names: As in `AdapterService`.
-        relations: As in `AdapterService`. Between tables of one database, a relation may be
-            declared without a key, which `setup` then reads from the one foreign key between them,
-            and queries may name the properties that its ``filter`` lists: ``author.name``.
-        max_result: As in `AdapterService`.
-        events: As in `AdapterService`.
+        options: As of `AdapterService`: ``operators`` such as ``["$like", "$ilike", "$notlike",
+            "$contains"]``, and ``update_operators`` such as ``["$inc", "$push"]``. Of ``paginate``,
+            ``"count"`` says what ``total`` is: ``"exact"``, ``"estimated"`` (the size in the
+            database's statistics; with criteria, PostgreSQL's plan tells totals over 1,000, and
+            SQLite counts), ``"most"`` (1,001 stands for more than 1,000), or ``"none"``.
+            ``relations`` between tables of one database may be declared without a key, which
+            `setup` then reads from the one foreign key between them, and queries may name the
+            properties that their ``filter`` lists: ``author.name``.
 
     Attributes:
         database: As given.
@@ -134,8 +128,6 @@ class SQLService(AdapterService[SQLOptions]):
         database: Database,
         *,
         id: str | None = None,
-        paginate: Mapping[str, Any] | bool | None = None,
-        multi: bool | Iterable[str] = False,
         share: bool | Mapping[str, bool] = True,
         nulls: Nulls = "first",
         extra: str | None = None,
@@ -143,13 +135,7 @@ class SQLService(AdapterService[SQLOptions]):
         search: Iterable[str] | None = None,
         max_time_ms: MaxTime = None,
         max_conditions: int | Literal[False] = MAX_CONDITIONS,
-        operators: Iterable[str] = (),
-        filters: Mapping[str, Any] | None = None,
-        update_operators: Iterable[str] = (),
-        dotted_names: bool = False,
-        relations: Mapping[str, Relation] | None = None,
-        max_result: MaxResult = None,
-        events: Iterable[str] = (),
+        **options: Unpack[CommonOptions],
     ) -> None:
         if not isinstance(database, Database):
             raise TypeError(
@@ -157,19 +143,8 @@ class SQLService(AdapterService[SQLOptions]):
                 ' Database("sqlite:///chat.sqlite"))'
             )
         if search is not None:
-            filters = {"$search": True, **(filters or {})}
-        super().__init__(
-            id="id" if id is None else id,
-            paginate=paginate,
-            multi=multi,
-            operators=operators,
-            filters=filters,
-            update_operators=update_operators,
-            dotted_names=dotted_names,
-            relations=relations,
-            max_result=max_result,
-            events=events,
-        )
+            options["filters"] = {"$search": True, **(options.get("filters") or {})}
+        super().__init__(id="id" if id is None else id, **options)
         given = {
             "share": share,
             "nulls": nulls,
