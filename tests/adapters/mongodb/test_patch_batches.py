@@ -252,6 +252,20 @@ async def test_each_patch_of_one_record_meets_the_query_after_the_one_before(
     assert commands.names == ["findAndModify", "find", "update"]
 
 
+@pytest.mark.parametrize(
+    ("filter", "fields"),
+    [
+        ({}, set()),
+        ({"a.b": 1, "c": {"$gt": 1}}, {"a", "c"}),
+        ({"$and": [{"a": 1}, {"$or": [{"b.c": 1}, {"$nor": [{"d": 1}]}]}]}, {"a", "b", "d"}),
+        ({"$expr": {"$gt": ["$a", "$b"]}}, None),
+        ({"a": 1, "$or": [{"b": 1}, {"$text": {"$search": "x"}}]}, None),
+    ],
+)
+def test_the_fields_that_a_filter_tests(filter, fields):
+    assert _batches.fields_tested(filter) == fields
+
+
 async def test_a_refused_patch_of_one_record_costs_the_others_nothing(model, commands, patch):
     await model.create_index("code", unique=True, sparse=True)
     await model.insert_one({"_id": 1, "code": "x"})

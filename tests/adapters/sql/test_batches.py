@@ -380,6 +380,22 @@ async def test_each_patch_of_one_record_meets_the_query_after_the_one_before(ser
     assert [type(result) for result in results[3:]] == [NotFound] * 2
 
 
+async def test_patches_with_a_list_in_their_query_go_alone(service, database, watched):
+    seen = watched(database)
+    query = {"query": {"room": {"$in": [0, 5]}}}
+    results = await gathered(*(service.patch(1, {"text": f"{n}"}, query) for n in range(3)))
+    assert [result["text"] for result in results] == ["0", "1", "2"]
+    assert len(seen) == 3
+
+
+async def test_patches_of_one_record_have_the_same_text_each_time(service, database, watched):
+    seen = watched(database)
+    for room in (1, 2):
+        await gathered(*(service.patch(1, {"room": room + n}) for n in range(3)))
+    assert seen[:2] == seen[2:]
+    assert (await service.get(1))["room"] == 4
+
+
 async def test_each_patch_of_one_record_has_its_own_select(service):
     selects = [["text"], ["room"], ["text", "room"], None]
     calls = [
