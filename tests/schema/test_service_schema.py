@@ -40,7 +40,8 @@ from alula.adapters.mongodb import MongoDBService, ObjectIdSchema
 from alula.common_hooks import set_owner
 from alula.errors import BadRequest
 from alula.hooks import hook_metadata
-from alula.outgoing import HiddenValue, public_part, shown_value
+from alula.outgoing import HiddenValue, public_part
+from alula.outgoing._redaction import shown_value
 from alula.query import ValidatedQuery
 from alula.schema import SchemaError, hidden, resolve, virtual, with_schema
 from alula.schema._json_schema.formats import DATE_SCHEMA, keyword_date

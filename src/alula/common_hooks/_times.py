@@ -20,7 +20,7 @@ from alula.common_hooks._call import (
     write_kept,
 )
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
-from alula.outgoing import now_as_in_json
+from alula.outgoing._text import now_as_in_json
 from alula.types import METHODS_WITHOUT_DATA, UNSET
 
 __all__ = ["soft_delete", "timestamps", "unix_milliseconds", "utc_now"]

@@ -28,7 +28,8 @@ from alula.errors import BadRequest, NotFound, Unavailable, UnsupportedMediaType
 from alula.files._content_types import UNKNOWN_TYPE, is_content_type
 from alula.files._form import Upload, check_file_name
 from alula.files._store import FileStore
-from alula.outgoing import RedactedRecord, javascript_date, now_as_in_json
+from alula.outgoing import RedactedRecord
+from alula.outgoing._text import javascript_date, now_as_in_json
 from alula.query import Grammar
 from alula.types import Id, Record, is_list, is_mapping
 

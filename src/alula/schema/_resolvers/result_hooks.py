@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, Final
 
 from alula._context import HookContext
 from alula.errors import FrameworkError
-from alula.hooks import hook_factory
-from alula.outgoing import RedactedRecord, map_records, public_part, without_properties
+from alula.hooks import annotate_hook, hook_factory
+from alula.outgoing import RedactedRecord, public_part
+from alula.outgoing._redaction import (
+    check_hidden,
+    records_of,
+    redact_error,
+    redact_result,
+    with_records,
+    without_properties,
+)
 from alula.query import Grammar
 from alula.schema._resolvers.incoming_hooks import (
     METHODS_WITH_DATA,
@@ -24,7 +32,7 @@ from alula.schema._resolvers.incoming_hooks import (
     run_all,
 )
 from alula.schema._resolvers.resolver import Resolver
-from alula.types import STANDARD_METHODS, UNSET, JSONValue, Page, is_mapping
+from alula.types import STANDARD_METHODS, is_mapping
 
 __all__ = ["external_hook", "resolve_all", "resolve_external", "resolve_result", "result_hook"]
 
@@ -74,7 +82,7 @@ def result_hook(resolvers: Sequence[Resolvers], closed: Collection[str] = ()) ->
             await next()
             return
         names = await _run_with_whole_records(chosen, context, next, closed)
-        records = _records_of(context.result, context.method)
+        records = records_of(context.result, context.method)
         resolved = [
             # A record that its service redacted stays redacted.
             record.changed(new) if isinstance(record, RedactedRecord) else new
@@ -82,7 +90,9 @@ def result_hook(resolvers: Sequence[Resolvers], closed: Collection[str] = ()) ->
                 records, await _resolved(chosen, records, context, names), strict=True
             )
         ]
-        context.result = await _with_records(chosen, context.result, resolved, context)
+        context.result = await with_records(
+            context.result, context.method, resolved, partial(_resolved_extras, chosen, context)
+        )
 
     return resolve_result_hook
 
@@ -93,7 +103,8 @@ def resolve_external(*resolvers: Resolvers) -> Hook:
 
     The application itself goes on with the whole record. The record becomes a `RedactedRecord`, so
     that nothing hidden leaves with another record, an event or an error that contains it. `hidden`
-    properties are left out of the results of custom methods at any depth.
+    properties are left out of the results of custom methods at any depth, and the queries of
+    clients cannot name them: that is a 400.
 
     Examples:
         >>> from alula.schema import hidden, resolve
@@ -105,46 +116,54 @@ def resolve_external(*resolvers: Resolvers) -> Hook:
     Raises:
         TypeError: An argument is not a resolver.
         ValueError: The name of a method is nearly that of a standard method.
-        BadRequest: By the hook: functions raised errors of the interface.
+        BadRequest: By the hook: functions raised errors of the interface, or the query of a client
+            names a hidden property.
     """
     return external_hook(resolvers)
 
 
-def external_hook(resolvers: Sequence[Resolvers], closed: Collection[str] = ()) -> Hook:
+def external_hook(resolvers: Sequence[Resolvers], closed: Collection[str] | None = None) -> Hook:
     """Return the hook of `resolve_external`.
 
     Args:
         resolvers: As it takes them.
-        closed: As for `result_hook`.
+        closed: As for `result_hook`; None if no check further in refuses queries that name hidden
+            properties.
 
     Raises:
         TypeError: An argument is not a resolver.
         ValueError: As `resolve_external`.
     """
     of_method = resolvers_of("resolve_external", resolvers)
+    protected = {name for of in resolvers if isinstance(of, Resolver) for name in of.hidden_names}
 
     async def resolve_external_hook(context: HookContext, next: Next) -> None:
         if not (chosen := of_method(context.method)):
             await next()
             return
-        try:
-            names = await _run_with_whole_records(chosen, context, next, closed)
-        except FrameworkError as error:
-            # Inner hooks have seen the records whole, and may have put them into the error.
-            if context.result is not UNSET and not (error.data is None and error.errors is None):
-                records = [
-                    record
-                    for record in (context.result, *_records_of(context.result, context.method))
-                    if is_mapping(record) and not isinstance(record, RedactedRecord | Page)
-                ]
-                views = map(public_part, await run_all(chosen, records, context))
-                redacted = list(map(RedactedRecord, records, views))
-                error.data = _with_redacted(error.data, redacted)
-                error.errors = _with_redacted(error.errors, redacted)
-            raise
-        await _redact(chosen, context, names, resolve_external_hook)
+        hidden = {name for resolver in chosen for name in resolver.hidden_names}
+        if hidden and closed is None:
+            check_hidden(context, hidden)
+        names: Collection[str] | None = None
 
-    return resolve_external_hook
+        async def views_of(records: Sequence[Any]) -> list[Any]:
+            resolved = await _resolved(chosen, records, context, names)
+            views = [public_part(record) for record in resolved]
+            if hidden and context.method not in STANDARD_METHODS:
+                return [without_properties(view, hidden) for view in views]
+            return views
+
+        async def views_of_extras(extras: Sequence[Any]) -> list[Any]:
+            return [public_part(each) for each in await _resolved_extras(chosen, context, extras)]
+
+        try:
+            names = await _run_with_whole_records(chosen, context, next, closed or ())
+        except FrameworkError as error:
+            await redact_error(error, context, views_of)
+            raise
+        await redact_result(context, views_of, views_of_extras, resolve_external_hook)
+
+    return annotate_hook(resolve_external_hook, protects=protected)
 
 
 @hook_factory("resolve_all(...)")
@@ -240,102 +259,11 @@ async def _resolved(
     ]
 
 
-async def _redact(
-    resolvers: Sequence[Resolver],
-    context: HookContext,
-    names: Collection[str] | None,
-    redacted_by: object,
-) -> None:
-    """Set ``context.dispatch``, and make each record of the result a redacted one."""
-    hidden = {name for resolver in resolvers for name in resolver.hidden_names}
-    at_any_depth = bool(hidden) and context.method not in STANDARD_METHODS
-
-    def view_of(resolved: object) -> object:
-        view = public_part(resolved)
-        return without_properties(view, hidden) if at_any_depth else view
-
-    def is_done(record: object) -> bool:  # by this very hook, in another call
-        return isinstance(record, RedactedRecord) and record.redacted_by is redacted_by
-
-    async def views_of(records: Sequence[Any]) -> list[Any]:
-        if not any(isinstance(record, RedactedRecord) for record in records):
-            return list(map(view_of, await _resolved(resolvers, records, context, names)))
-        # Functions must not see what another service hides from clients.
-        new = [public_part(record) for record in records if not is_done(record)]
-        resolved = iter(await _resolved(resolvers, new, context, names))
-        return [record.public if is_done(record) else view_of(next(resolved)) for record in records]
-
-    # Another hook may have set what clients get; the result itself still needs its redaction.
-    result = context.result
-    visible = result if context.dispatch is UNSET else context.dispatch
-    views = await views_of(_records_of(visible, context.method))
-    context.dispatch = await _with_records(resolvers, visible, views, context, public_part)
-    records = _records_of(result, context.method)
-    if visible is not result:
-        views = await views_of(records)
-    redacted = [
-        RedactedRecord(record, view, redacted_by) if is_mapping(record) else record
-        for record, view in zip(records, views, strict=True)
+async def _resolved_extras(
+    resolvers: Sequence[Resolver], context: HookContext, extras: Sequence[Any]
+) -> list[Any]:
+    """Resolve the further entries of pages that may be properties of a record; add none."""
+    return [
+        (await run_all(resolvers, [entries], context, names=entries.keys()))[0]
+        for entries in extras
     ]
-    context.result = await _with_records(
-        resolvers, result, redacted, context, public_part, redact=True
-    )
-
-
-def _with_redacted(value: JSONValue, redacted: Sequence[RedactedRecord]) -> Any:
-    """Return a value in which these records, and copies of them, are redacted at any depth."""
-    if isinstance(value, RedactedRecord):
-        return value
-    if isinstance(value, Mapping):
-        # By equality, since hooks copy records into the data of errors.
-        same = next((record for record in redacted if record == value), None)
-        if same is not None:
-            return same
-        return {name: _with_redacted(inner, redacted) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_with_redacted(inner, redacted) for inner in value]
-    return value
-
-
-def _records_of(result: object, method: str) -> list[Any]:
-    """Return the records of a result, as `map_records` finds them."""
-    records: list[Any] = []
-    map_records(result, method, records.append, lambda extras: extras)
-    return records
-
-
-async def _with_records(
-    resolvers: Sequence[Resolver],
-    result: object,
-    records: Sequence[Any],
-    context: HookContext,
-    view: Callable[[Any], Any] = list,
-    *,
-    redact: bool = False,
-) -> object:
-    """Return a result with these records in place of its own.
-
-    The further entries of a page may be properties of a record. Those that are present are
-    resolved, and none is added.
-    """
-    all_extras: list[dict[str, Any]] = []
-
-    def note(extras: dict[str, Any]) -> dict[str, Any]:
-        all_extras.append(extras)
-        return extras
-
-    def with_extras(change_extras: Callable[[dict[str, Any]], Any]) -> object:
-        new = iter(records)
-        return map_records(
-            result, context.method, lambda _: next(new), change_extras, redact=redact
-        )
-
-    made = with_extras(note)
-    if not all_extras:
-        return made
-    resolved = [
-        (await run_all(resolvers, [extras], context, names=extras.keys()))[0]
-        for extras in all_extras
-    ]
-    remaining = iter(view(resolved))
-    return with_extras(lambda _: next(remaining))
