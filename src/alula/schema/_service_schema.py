@@ -29,19 +29,20 @@ from alula.schema._hidden_and_queryable import (
 from alula.schema._hidden_and_queryable import hidden as hide
 from alula.schema._json_schema.query_schema import NOTHING_OPENED, Extensions, Opened
 from alula.schema._pydantic_models.model_validator import with_computed
-from alula.schema._resolvers.incoming_hooks import (
+from alula.schema._resolvers.hooks import (
     METHODS_WITH_DATA,
     Hook,
     Next,
     Resolvers,
     by_method,
+    external_hook,
     query_like,
     resolved_data,
     resolved_query,
     resolvers_of,
+    result_hook,
 )
 from alula.schema._resolvers.resolver import Resolver, resolve
-from alula.schema._resolvers.result_hooks import external_hook, result_hook
 from alula.schema._validation_hooks import name_as_stored, validate_data, validate_query
 from alula.schema._validators import AnyValidator, Records, records_of
 from alula.types import (

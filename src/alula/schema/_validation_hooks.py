@@ -13,7 +13,7 @@ from alula.hooks import annotate_hook, hook_factory
 from alula.query import Grammar, ValidatedQuery
 from alula.schema._failures import MOST_LISTED, Failures, SchemaError, refusal
 from alula.schema._pydantic_models.query_model import QueryModel
-from alula.schema._resolvers.incoming_hooks import METHODS_WITH_DATA, Hook, Next
+from alula.schema._resolvers.hooks import METHODS_WITH_DATA, Hook, Next
 from alula.schema._validators import AnyValidator, get_validator
 from alula.types import METHODS_WITHOUT_DATA, JSONValue, is_list, is_mapping
 
