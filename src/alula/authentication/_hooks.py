@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from itertools import product
 from typing import Any, Final, TypeAlias
 from weakref import WeakSet
@@ -24,8 +24,8 @@ from alula.errors import BadRequest, Conflict, FrameworkError
 from alula.hooks import Next, annotate_hook, hook_factory, hook_metadata
 from alula.outgoing import public_part
 from alula.outgoing._redaction import (
-    Views,
     check_hidden,
+    records_in_error,
     redact_error,
     redact_result,
     without_properties,
@@ -303,38 +303,39 @@ def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
     """
     _check_fields("protect", fields, "password")
     hidden = frozenset(fields)
-    # Calls whose query was checked before the other hooks, which may add hidden fields to it.
+    # Calls whose query was checked before other hooks, which may add hidden fields to it.
     checked: WeakSet[HookContext] = WeakSet()
 
-    def views_in(context: HookContext) -> Views:
-        async def views_of(records: Sequence[Any]) -> list[Any]:
-            if context.method not in STANDARD_METHODS:
-                return [without_properties(public_part(record), hidden) for record in records]
-            return [without(public_part(record), hidden) for record in records]
+    def view(record: object) -> Any:
+        return without(public_part(record), hidden)
 
-        return views_of
+    def view_of_custom(result: object) -> Any:
+        return without_properties(public_part(result), hidden)
 
-    async def guard(context: HookContext, next: Next) -> None:
+    def view_in(context: HookContext) -> Callable[[Any], Any]:
+        return view if context.method in STANDARD_METHODS else view_of_custom
+
+    async def run(context: HookContext, next: Next) -> None:
         check_hidden(context, hidden)
-        checked.add(context)
         try:
             await next()
         except FrameworkError as error:
-            await redact_error(error, context, views_in(context))
+            records = records_in_error(error, context)
+            redact_error(error, records, map(view_in(context), records))
             raise
 
-    async def redact(context: HookContext) -> None:
-        views = views_in(context)
-        await redact_result(context, views, views)
+    async def guard(context: HookContext, next: Next) -> None:
+        checked.add(context)
+        await run(context, next)
 
     async def hide(context: HookContext, next: Next | None = None) -> None:
         if next is not None:
-            await guard(context, next)
+            await run(context, next)
         elif context.type != "after":
             raise RuntimeError("protect(...) is an after or an around hook")
         elif context not in checked:  # a hook that is wrapped has no `guard` around it
             check_hidden(context, hidden)
-        await redact(context)
+        redact_result(context, view_in(context), view_in(context))
 
     return annotate_hook(hide, protects=fields, kinds=("after", "around"), around=guard)
 

@@ -51,8 +51,8 @@ def timestamps(
     the data says about them is ignored. All records of a list get the same time. An `update` keeps
     the stored time of creation, which it reads first and makes a condition of the write.
 
-    Register it as an around hook where a schema requires the properties: its checks run behind all
-    around hooks.
+    Register it as an around hook where a schema requires the properties: the checks of the schema
+    run after all around hooks have begun.
 
     Args:
         created: The property for the time of creation; None for none.

@@ -20,9 +20,9 @@ The spellings:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from alula.errors import BadRequest, FrameworkError
 from alula.outgoing._encoders import as_mapping
@@ -37,24 +37,25 @@ from alula.types import (
     is_mapping,
 )
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
 __all__ = [
     "HiddenValue",
     "HiddenValueError",
     "RedactedRecord",
     "check_hidden",
     "hidden_value",
+    "is_redacted",
     "map_records",
     "public_part",
+    "records_in_error",
     "records_of",
     "redact_error",
     "redact_result",
     "shown_value",
-    "with_records",
     "without_properties",
 ]
-
-Views: TypeAlias = Callable[[Sequence[Any]], Awaitable[list[Any]]]
-"""Returns what clients may see of records. A view holds no redacted records."""
 
 _ONE_RECORD: Final = frozenset({"", *STANDARD_METHODS}) - {"find"}
 """Methods that return records and lists of them; "" means an element of a list."""
@@ -76,68 +77,75 @@ class Call(Protocol):
 # -- the call --------------------------------------------------------------------------------------
 
 
-async def redact_result(
-    call: Call, views: Views, extras_view: Views, redacted_by: object = None
+def redact_result(
+    call: Call,
+    view: Callable[[Any], Any],
+    view_extras: Callable[[dict[str, Any]], Mapping[str, Any]],
+    redacted_by: object = None,
 ) -> None:
     """Set what clients get of a result, and make each record of the result a redacted one.
 
     Args:
         call: The call; its ``dispatch`` and ``result`` change.
-        views: Returns the views of records.
-        extras_view: Returns the views of the entries of pages beyond the standard ones.
+        view: Called once with each record; returns its view, which holds no redacted records. If
+            another hook has set what clients get, those records come first.
+        view_extras: Returns the view of the entries of a page beyond the standard ones. It is
+            called for what clients get, then for the result.
         redacted_by: What redacts. A record that it redacted in another call keeps its view.
     """
-
-    def is_done(record: object) -> bool:
-        return (
-            redacted_by is not None
-            and isinstance(record, RedactedRecord)
-            and record.redacted_by is redacted_by
-        )
-
-    async def views_of(records: Sequence[Any]) -> list[Any]:
-        if not any(isinstance(record, RedactedRecord) for record in records):
-            return await views(records)
-        # What another service hides is hidden from the functions of this one, too.
-        new = [public_part(record) for record in records if not is_done(record)]
-        made = iter(await views(new))
-        return [record.public if is_done(record) else next(made) for record in records]
-
     result, method = call.result, call.method
-    # Another hook may have set what clients get; the result itself still needs its redaction.
-    visible = result if call.dispatch is UNSET else call.dispatch
-    shown = await views_of(records_of(visible, method))
-    call.dispatch = await with_records(visible, method, shown, extras_view)
-    records = records_of(result, method)
-    if visible is not result:
-        shown = await views_of(records)
-    redacted = [
-        RedactedRecord(record, view, redacted_by or getattr(record, "redacted_by", None))
-        if is_mapping(record)
-        else record
-        for record, view in zip(records, shown, strict=True)
+    # The result itself still needs its redaction: it may become a part of another record.
+    is_set = call.dispatch is not UNSET
+    views: list[Any] = []
+
+    def show(record: object) -> Any:
+        views.append(record.public if is_redacted(record, redacted_by) else view(record))
+        return views[-1]
+
+    call.dispatch = map_records(call.dispatch if is_set else result, method, show, view_extras)
+    made = iter(views)
+
+    def redact(record: object) -> Any:
+        shown = show(record) if is_set else next(made)
+        if not is_mapping(record):
+            return record
+        return RedactedRecord(record, shown, redacted_by or getattr(record, "redacted_by", None))
+
+    call.result = map_records(result, method, redact, view_extras, redact=True)
+
+
+def is_redacted(record: object, redacted_by: object) -> TypeIs[RedactedRecord]:
+    """Tell whether this has redacted a record already, in another call."""
+    return (
+        isinstance(record, RedactedRecord)
+        and redacted_by is not None
+        and record.redacted_by is redacted_by
+    )
+
+
+def records_in_error(error: FrameworkError, call: Call) -> list[Any]:
+    """Return the records of the result that an error may contain: hooks have seen them whole."""
+    if call.result is UNSET or (error.data is None and error.errors is None):
+        return []
+    return [
+        record
+        for record in (call.result, *records_of(call.result, call.method)[0])
+        if is_mapping(record) and not isinstance(record, RedactedRecord | Page)
     ]
-    call.result = await with_records(result, method, redacted, extras_view, redact=True)
 
 
-async def redact_error(error: FrameworkError, call: Call, views: Views) -> None:
-    """Redact the records of a result in an error: hooks have seen them whole.
+def redact_error(error: FrameworkError, records: Sequence[Any], views: Iterable[Any]) -> None:
+    """Redact records in the data of an error.
 
     Args:
         error: Its data changes.
-        call: The call that failed, with the result that it had until then.
-        views: As for `redact_result`.
+        records: Those of `records_in_error`.
+        views: The view of each of them.
     """
-    if call.result is UNSET or (error.data is None and error.errors is None):
-        return
-    records = [
-        record
-        for record in (call.result, *records_of(call.result, call.method))
-        if is_mapping(record) and not isinstance(record, RedactedRecord | Page)
-    ]
-    redacted = list(map(RedactedRecord, records, map(public_part, await views(records))))
-    error.data = _with_redacted(error.data, redacted)
-    error.errors = _with_redacted(error.errors, redacted)
+    redacted = list(map(RedactedRecord, records, map(public_part, views)))
+    if redacted:
+        error.data = _with_redacted(error.data, redacted)
+        error.errors = _with_redacted(error.errors, redacted)
 
 
 def _with_redacted(value: JSONValue, redacted: Sequence[RedactedRecord]) -> Any:
@@ -565,43 +573,14 @@ def _has_records(result: JSONValue, method: str) -> bool:
     )
 
 
-def records_of(result: object, method: str) -> list[Any]:
-    """Return the records of a result, as `map_records` finds them."""
+def records_of(result: object, method: str) -> tuple[list[Any], list[dict[str, Any]]]:
+    """Return the records of a result, and the further entries of its pages: see `map_records`."""
     records: list[Any] = []
-    map_records(result, method, records.append, lambda extras: extras)
-    return records
-
-
-async def with_records(
-    result: object,
-    method: str,
-    records: Sequence[Any],
-    resolve_extras: Views,
-    *,
-    redact: bool = False,
-) -> object:
-    """Return a result with these records instead of its own.
-
-    Args:
-        result: The result of a method.
-        method: The name of the method.
-        records: As many as the result has.
-        resolve_extras: Returns the new entries of pages beyond the standard ones: they may be
-            properties of a record.
-        redact: As for `map_records`.
-    """
     found: list[dict[str, Any]] = []
 
     def note(extras: dict[str, Any]) -> dict[str, Any]:
         found.append(extras)
         return extras
 
-    def with_extras(change_extras: Callable[[dict[str, Any]], Any]) -> object:
-        new = iter(records)
-        return map_records(result, method, lambda _: next(new), change_extras, redact=redact)
-
-    made = with_extras(note)
-    if not found:
-        return made
-    resolved = iter(await resolve_extras(found))
-    return with_extras(lambda _: next(resolved))
+    map_records(result, method, records.append, note)
+    return records, found

@@ -378,8 +378,8 @@ class _IncomingHooks:
 
         def check_query(context: HookContext) -> Any:
             params = context.params
-            from_client = params.get("provider") is not None
-            options: Any = params.get("adapter")
+            from_client = params.provider is not None
+            options: Any = params.adapter
             # Only code of the application sets options of a call, so there are few of them.
             if options and not _OF_QUERIES.isdisjoint(options):
                 checks = self._checks_of_queries(opened_by(self._service, params))
@@ -509,7 +509,7 @@ class _IncomingHooks:
         """Mark as checked what a before hook has put in place of the checked query."""
         query = context.params.query
         if not isinstance(query, ValidatedQuery):
-            from_client = context.params.get("provider") is not None
+            from_client = context.params.provider is not None
             check = self._client_query_check if from_client else self._query_check
             context.params.query = ValidatedQuery(query, check.operators, check.filters)
 

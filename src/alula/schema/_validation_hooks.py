@@ -162,7 +162,7 @@ def validate_data(validator: object) -> Hook:
         elif not isinstance(data, list | tuple):
             context.data = checker.validate(data)
         # The application itself may have more, such as an import.
-        elif len(data) > MAX_RECORDS and context.params.get("provider") is not None:
+        elif len(data) > MAX_RECORDS and context.params.provider is not None:
             raise BadRequest(f"The data has more than {MAX_RECORDS} records; send fewer at a time")
         else:
             records: list[Any] = []

@@ -6,29 +6,14 @@ All code that has to choose between the two kinds of schema is here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Protocol,
-    TypeAlias,
-    overload,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload, runtime_checkable
 
-from pydantic import (
-    BaseModel,
-)
+from pydantic import BaseModel
 from typing_extensions import is_typeddict
 
 from alula.schema._failures import SchemaError
-from alula.schema._json_schema.query_schema import (
-    Extensions,
-    query_schema,
-)
-from alula.schema._pydantic_models.model_validator import (
-    ModelValidator,
-    model_of_typed_dict,
-)
+from alula.schema._json_schema.query_schema import Extensions, query_schema
+from alula.schema._pydantic_models.model_validator import ModelValidator, model_of_typed_dict
 from alula.schema._pydantic_models.query_model import QueryModel
 from alula.schema._pydantic_models.records import ModelRecords
 from alula.types import SchemaKeyword, is_mapping
@@ -37,7 +22,6 @@ if TYPE_CHECKING:
     from alula.schema._json_schema.records import JsonRecords
 
 __all__ = ["AnyValidator", "Records", "get_validator", "query_syntax", "records_of"]
-
 
 Records: TypeAlias = "JsonRecords | ModelRecords"
 """What makes the validators for the records of a service."""

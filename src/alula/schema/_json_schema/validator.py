@@ -29,9 +29,7 @@ from alula.schema._json_schema.compiler import (
     work_limit,
 )
 from alula.schema._json_schema.formats import FORMATS
-from alula.schema._json_schema.query_schema import (
-    names_opened,
-)
+from alula.schema._json_schema.query_schema import names_opened
 from alula.types import SchemaKeyword, is_array, is_dict, is_mapping
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, partial
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from alula._context import HookContext
@@ -17,16 +18,18 @@ from alula.hooks import annotate_hook, hook_factory
 from alula.outgoing import RedactedRecord, public_part
 from alula.outgoing._redaction import (
     check_hidden,
+    is_redacted,
+    map_records,
+    records_in_error,
     records_of,
     redact_error,
     redact_result,
-    with_records,
     without_properties,
 )
 from alula.query import Grammar, ValidatedQuery
 from alula.query._query import as_list
 from alula.schema._resolvers.resolver import Resolver
-from alula.types import METHODS_WITHOUT_DATA, STANDARD_METHODS, is_array, is_mapping
+from alula.types import METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET, is_array, is_mapping
 
 __all__ = [
     "METHODS_WITH_DATA",
@@ -186,7 +189,7 @@ async def resolved_data(
     resolved = await run_all(resolvers, records, context, faults=FROM_CLIENTS, required=required)
     if is_list:
         return resolved
-    if context.method in _CHANGES and context.params.get("provider") is not None:
+    if context.method in _CHANGES and context.params.provider is not None:
         await _resolve_operands(resolvers, resolved[0], context)
     return resolved[0]
 
@@ -277,17 +280,7 @@ def result_hook(resolvers: Sequence[Resolvers], closed: Collection[str] = ()) ->
             await next()
             return
         names = await _run_with_whole_records(chosen, context, next, closed)
-        records = records_of(context.result, context.method)
-        resolved = [
-            # A record that its service redacted stays redacted.
-            record.changed(new) if isinstance(record, RedactedRecord) else new
-            for record, new in zip(
-                records, await _resolved(chosen, records, context, names), strict=True
-            )
-        ]
-        context.result = await with_records(
-            context.result, context.method, resolved, partial(_resolved_extras, chosen, context)
-        )
+        await _resolve_result(chosen, context, names)
 
     return resolve_result_hook
 
@@ -348,15 +341,13 @@ def external_hook(resolvers: Sequence[Resolvers], closed: Collection[str] | None
                 return [without_properties(view, hidden) for view in views]
             return views
 
-        async def views_of_extras(extras: Sequence[Any]) -> list[Any]:
-            return [public_part(each) for each in await _resolved_extras(chosen, context, extras)]
-
         try:
             names = await _run_with_whole_records(chosen, context, next, closed or ())
         except FrameworkError as error:
-            await redact_error(error, context, views_of)
+            records = records_in_error(error, context)
+            redact_error(error, records, await views_of(records))
             raise
-        await redact_result(context, views_of, views_of_extras, resolve_external_hook)
+        await _redact_result(chosen, context, views_of, resolve_external_hook)
 
     return annotate_hook(resolve_external_hook, protects=protected)
 
@@ -454,8 +445,49 @@ async def _resolved(
     ]
 
 
+async def _resolve_result(
+    resolvers: Sequence[Resolver], context: HookContext, names: Collection[str] | None
+) -> None:
+    """Set the result with its records resolved."""
+    records, extras = records_of(context.result, context.method)
+    resolved = iter(await _resolved(resolvers, records, context, names))
+    entries = iter(await _resolved_extras(resolvers, extras, context))
+
+    def change(record: object) -> object:
+        new = next(resolved)
+        # A record that its service redacted stays redacted.
+        return record.changed(new) if isinstance(record, RedactedRecord) else new
+
+    context.result = map_records(context.result, context.method, change, lambda _: next(entries))
+
+
+async def _redact_result(
+    resolvers: Sequence[Resolver],
+    context: HookContext,
+    views_of: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]],
+    redacted_by: object,
+) -> None:
+    """Redact the result of a call; the views are made first, all at the same time."""
+    result, dispatch = context.result, context.dispatch
+    views: list[Any] = []
+    entries: list[list[Any]] = []
+    # What clients get comes first, if another hook has set that.
+    for each in [result] if dispatch is UNSET else [dispatch, result]:
+        records, extras = records_of(each, context.method)
+        # What another service hides is hidden from the functions of this one, too.
+        new = [
+            record.public if isinstance(record, RedactedRecord) else record
+            for record in records
+            if not is_redacted(record, redacted_by)
+        ]
+        views += await views_of(new)
+        entries.append([*map(public_part, await _resolved_extras(resolvers, extras, context))])
+    view, view_extras = iter(views), chain(entries[0], entries[-1])
+    redact_result(context, lambda _: next(view), lambda _: next(view_extras), redacted_by)
+
+
 async def _resolved_extras(
-    resolvers: Sequence[Resolver], context: HookContext, extras: Sequence[Any]
+    resolvers: Sequence[Resolver], extras: Sequence[Mapping[str, Any]], context: HookContext
 ) -> list[Any]:
     """Resolve the further entries of pages that may be properties of a record; add none."""
     return [
