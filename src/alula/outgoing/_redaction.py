@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from alula.errors import BadRequest, FrameworkError
 from alula.outgoing._encoders import as_mapping
@@ -36,9 +36,6 @@ from alula.types import (
     Page,
     is_mapping,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
 
 __all__ = [
     "HiddenValue",
@@ -98,7 +95,7 @@ def redact_result(
     is_set = call.dispatch is not UNSET
     views: list[Any] = []
 
-    def show(record: object) -> Any:
+    def show(record: Any) -> Any:
         views.append(record.public if is_redacted(record, redacted_by) else view(record))
         return views[-1]
 
@@ -114,7 +111,7 @@ def redact_result(
     call.result = map_records(result, method, redact, view_extras, redact=True)
 
 
-def is_redacted(record: object, redacted_by: object) -> TypeIs[RedactedRecord]:
+def is_redacted(record: object, redacted_by: object) -> bool:
     """Tell whether this has redacted a record already, in another call."""
     return (
         isinstance(record, RedactedRecord)

@@ -169,19 +169,14 @@ def with_schema(
     )
     redacting = [external] if external is not None else []
     if visibility.hidden:
-        # Behind the resolvers of the application, which may need the value that is hidden then.
+        # After the resolvers of the application, which may need the value that is hidden then.
         redacting.append(resolve(dict.fromkeys(visibility.hidden, hide)))
     closed = visibility.not_queryable.difference(*(of.virtual_names for of in outgoing))
     around: list[Hook] = [external_hook(redacting, closed)] if redacting else []
     if result is not None:
         around.append(result_hook([result], closed))
     with_check: Any = getattr(service, "with_record_check", None)
-    searched = set(getattr(getattr(service, "options", None), "search", ()))
-    if hidden_text := searched.intersection(visibility.secret):
-        raise ValueError(
-            f"with_schema: $search looks in {min(hidden_text)!r}, which is hidden: clients could"
-            " find out what it contains; leave it out of the option search"
-        )
+    _check_search(service, visibility.secret)
     incoming = _IncomingHooks(
         service,
         records,
@@ -250,6 +245,20 @@ def _check_resolvers(place: str, given: Resolvers, service: object, records: Rec
     if properties is not None:
         for resolver in _resolvers_in(given):
             resolver.check(properties)
+
+
+def _check_search(service: object, secret: frozenset[str]) -> None:
+    """Refuse a service whose clients could find out a hidden property by searching.
+
+    Raises:
+        ValueError: Its option ``search`` names one.
+    """
+    searched = set(getattr(getattr(service, "options", None), "search", ()))
+    if hidden_text := searched.intersection(secret):
+        raise ValueError(
+            f"with_schema: $search looks in {min(hidden_text)!r}, which is hidden: clients could"
+            " find out what it contains; leave it out of the option search"
+        )
 
 
 def _resolvers_in(given: Resolvers | None) -> Iterable[Resolver]:
