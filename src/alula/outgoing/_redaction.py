@@ -172,7 +172,7 @@ def check_hidden(call: Call, hidden: Collection[str]) -> None:
     Raises:
         BadRequest: The query names one, or ``$rename`` in the data copies one.
     """
-    if call.params.get("provider") is None:
+    if call.params.provider is None:
         return
     data = call.data
     name = _hidden_name_in(call.params["query"], hidden)
