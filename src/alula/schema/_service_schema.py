@@ -399,6 +399,7 @@ class _IncomingHooks:
 
     def data_hook(self, method: str) -> Hook:
         """Return the hook that checks data; resolvers may make what is required later."""
+        check: Hook
         if method == "patch":
             part = self._records.part()
             is_adapter = "patch" in self._dollar_keys
@@ -409,7 +410,7 @@ class _IncomingHooks:
             """Check nothing: the service itself does so for each record."""
 
         sent, whole = self._whole(method)
-        check: Hook = leave
+        check = leave
         if method != "create" or self._checks_create:
             is_by_operators = method == "update" and self._has_operators(method)
             check = validate_data(
