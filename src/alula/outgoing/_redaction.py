@@ -570,14 +570,27 @@ def _has_records(result: JSONValue, method: str) -> bool:
     )
 
 
-def records_of(result: object, method: str) -> tuple[list[Any], list[dict[str, Any]]]:
-    """Return the records of a result, and the further entries of its pages: see `map_records`."""
+def records_of(
+    result: object, method: str, new: Iterable[Any] | None = None
+) -> tuple[list[Any], list[dict[str, Any]]]:
+    """Return the records of a result, and the further entries of its pages: see `map_records`.
+
+    Args:
+        result: The result.
+        method: The name of the method.
+        new: What replaces the records, where an entry of a page holds them.
+    """
     records: list[Any] = []
     found: list[dict[str, Any]] = []
+    made = None if new is None else iter(new)
+
+    def take(record: Any) -> Any:
+        records.append(record)
+        return record if made is None else next(made)
 
     def note(extras: dict[str, Any]) -> dict[str, Any]:
         found.append(extras)
         return extras
 
-    map_records(result, method, records.append, note)
+    map_records(result, method, take, note)
     return records, found

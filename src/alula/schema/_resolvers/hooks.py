@@ -449,16 +449,18 @@ async def _resolve_result(
     resolvers: Sequence[Resolver], context: HookContext, names: Collection[str] | None
 ) -> None:
     """Set the result with its records resolved."""
-    records, extras = records_of(context.result, context.method)
-    resolved = iter(await _resolved(resolvers, records, context, names))
-    entries = iter(await _resolved_extras(resolvers, extras, context))
-
-    def change(record: object) -> object:
-        new = next(resolved)
+    result, method = context.result, context.method
+    records, _ = records_of(result, method)
+    resolved = [
         # A record that its service redacted stays redacted.
-        return record.changed(new) if isinstance(record, RedactedRecord) else new
-
-    context.result = map_records(context.result, context.method, change, lambda _: next(entries))
+        record.changed(new) if isinstance(record, RedactedRecord) else new
+        for record, new in zip(
+            records, await _resolved(resolvers, records, context, names), strict=True
+        )
+    ]
+    _, extras = records_of(result, method, resolved)
+    changed, entries = iter(resolved), iter(await _resolved_extras(resolvers, extras, context))
+    context.result = map_records(result, method, lambda _: next(changed), lambda _: next(entries))
 
 
 async def _redact_result(
@@ -473,14 +475,21 @@ async def _redact_result(
     entries: list[list[Any]] = []
     # What clients get comes first, if another hook has set that.
     for each in [result] if dispatch is UNSET else [dispatch, result]:
-        records, extras = records_of(each, context.method)
+        records, _ = records_of(each, context.method)
         # What another service hides is hidden from the functions of this one, too.
         new = [
             record.public if isinstance(record, RedactedRecord) else record
             for record in records
             if not is_redacted(record, redacted_by)
         ]
-        views += await views_of(new)
+        made = await views_of(new)
+        views += made
+        all_views = iter(made)
+        shown = [
+            record.public if is_redacted(record, redacted_by) else next(all_views)
+            for record in records
+        ]
+        _, extras = records_of(each, context.method, shown)
         entries.append([*map(public_part, await _resolved_extras(resolvers, extras, context))])
     view, view_extras = iter(views), chain(entries[0], entries[-1])
     redact_result(context, lambda _: next(view), lambda _: next(view_extras), redacted_by)
