@@ -18,19 +18,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from alula._json_encoding import dumps
-from alula.outgoing import (
-    JSON_ENCODERS,
-    RedactedRecord,
-    as_mapping,
-    escape_html,
-    javascript_date,
-    map_records,
-    one_line,
-    public_part,
-    register_json_encoder,
-    short_line,
-    without_properties,
-)
+from alula.outgoing import RedactedRecord, public_part, register_json_encoder
+from alula.outgoing._encoders import JSON_ENCODERS, as_mapping
+from alula.outgoing._redaction import map_records, without_properties
+from alula.outgoing._text import escape_html, javascript_date, one_line, short_line
 from alula.types import Page
 
 USER = {"id": 1, "name": "Ada", "password": "secret"}

@@ -24,15 +24,10 @@ from typing import Any, Final
 
 import orjson
 
-from alula.outgoing import (
-    JSON_ENCODERS,
-    HiddenValue,
-    HiddenValueError,
-    RedactedRecord,
-    dump_model,
-    iso_duration,
-    javascript_date,
-)
+from alula.outgoing import HiddenValue, RedactedRecord
+from alula.outgoing._encoders import JSON_ENCODERS, dump_model
+from alula.outgoing._redaction import HiddenValueError
+from alula.outgoing._text import iso_duration, javascript_date
 from alula.types import Page, is_dict, is_list, is_mapping
 
 __all__ = ["MAX_CONTAINERS", "MAX_DEPTH", "dumps", "dumps_with_attachments", "loads"]

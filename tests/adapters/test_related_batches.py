@@ -12,7 +12,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from alula import App
+from alula import UNSET, App
 from alula.adapters import _related
 from alula.adapters.memory import MemoryService
 from alula.adapters.relations import belongs_to, has_many
@@ -187,7 +187,7 @@ async def test_what_it_hides_stays_hidden(how):
 
     app = await blog()
     if how == "resolver":
-        hides = {"text": hidden, "postId": hidden}
+        hides = {"text": hidden, "postId": lambda: UNSET}
         app.service("comments").hooks(around={"all": [resolve_external(resolve(hides))]})
     else:
         app.service("comments").hooks(after=[dispatch])

@@ -20,7 +20,8 @@ from alula.client._codec import (
     request_for,
 )
 from alula.client._json import body_of
-from alula.outgoing import JSON_ENCODERS, register_json_encoder
+from alula.outgoing import register_json_encoder
+from alula.outgoing._encoders import JSON_ENCODERS
 
 BASE = "http://here/messages"
 ACCEPT = {"Accept": "application/json"}

@@ -287,10 +287,10 @@ class TestSchema:
             await uploads.create({**CONTENT, "title": "too long for it"})
         assert len(files_below(tmp_path)) == 1
 
-    def test_the_given_service_is_not_changed(self, service):
+    async def test_the_given_service_is_not_changed(self, service):
         bundle = with_schema(service, PICTURE)
         assert (bundle.service is service, bundle.service.store) == (False, service.store)
-        assert service._check_record({"a": 1}) == {"a": 1}
+        assert await service._check_record({"a": 1}) == {"a": 1}
 
 
 @pytest.mark.parametrize("of", ["memory", "mongodb"])

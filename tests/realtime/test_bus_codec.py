@@ -12,7 +12,8 @@ import pytest
 from bson import ObjectId
 
 from alula._channels import Publication
-from alula.outgoing import JSON_ENCODERS, RedactedRecord, public_part, register_json_encoder
+from alula.outgoing import RedactedRecord, public_part, register_json_encoder
+from alula.outgoing._encoders import JSON_ENCODERS
 from alula.realtime._bus import _codec as codec
 from alula.realtime._bus._codec import decode_publication, encode_publication, read_header
 

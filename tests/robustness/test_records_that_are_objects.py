@@ -14,7 +14,8 @@ from alula import App, Page
 from alula.authentication import protect
 from alula.express import error_handler, express, rest
 from alula.express import json as json_bodies
-from alula.outgoing import JSON_ENCODERS, register_json_encoder
+from alula.outgoing import register_json_encoder
+from alula.outgoing._encoders import JSON_ENCODERS
 from alula.schema import hidden, resolve, resolve_external, with_schema
 
 SECRET = "DE89 3704"

@@ -23,7 +23,8 @@ from alula.adapters.sql import Database, SQLService
 from alula.authentication import protect
 from alula.express import error_handler, express, rest
 from alula.logs._formatters import JsonFormatter
-from alula.outgoing import HiddenValue, HiddenValueError, RedactedRecord, public_part
+from alula.outgoing import HiddenValue, RedactedRecord, public_part
+from alula.outgoing._redaction import HiddenValueError
 from alula.realtime import socketio
 from alula.realtime._bus._codec import decode_publication, encode_publication, read_header
 from alula.schema import hidden, resolve, with_schema

@@ -40,7 +40,8 @@ from alula.adapters.mongodb import MongoDBService, ObjectIdSchema
 from alula.common_hooks import set_owner
 from alula.errors import BadRequest
 from alula.hooks import hook_metadata
-from alula.outgoing import HiddenValue, public_part, shown_value
+from alula.outgoing import HiddenValue, public_part
+from alula.outgoing._redaction import shown_value
 from alula.query import ValidatedQuery
 from alula.schema import SchemaError, hidden, resolve, virtual, with_schema
 from alula.schema._json_schema.formats import DATE_SCHEMA, keyword_date
@@ -974,18 +975,21 @@ class Forms(MemoryService):
         return checked
 
     async def create(self, data, params):
-        return self.check({"text": data["form"], "likes": data.get("likes", 0)})
+        return await self.check({"text": data["form"], "likes": data.get("likes", 0)})
 
 
 async def test_a_service_may_check_its_records_itself():
     forms = Forms()
-    likes = resolve({"likes": lambda value, form: 5})
+    likes = resolve({"likes": lambda value, record, context: value + len(context.data["form"])})
     app = App().use("forms", with_schema(forms, Message, data=likes))
     assert forms.check is None
     record = await app.service("forms").create({"form": "Hello"})
     assert (record["text"], record["likes"]) == ("Hello", 5)
     with pytest.raises(BadRequest):
         await app.service("forms").create({"form": ""})
+    # Without a call of the application there is no context, so nothing is resolved.
+    record = await app.service("forms").service.create({"form": "Hello"}, None)
+    assert (record["text"], record["likes"]) == ("Hello", 0)
     with pytest.raises(BadRequest):  # the other methods are checked as ever
         await app.service("forms").patch(1, {"text": ""})
     described = [

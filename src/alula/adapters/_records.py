@@ -18,7 +18,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 from uuid import UUID
 
 from alula.errors import BadRequest, shown_name
-from alula.outgoing import HiddenValue, HiddenValueError, public_part, shown_value
+from alula.outgoing import HiddenValue, public_part
+from alula.outgoing._redaction import HiddenValueError, shown_value
 from alula.types import (
     SCALAR_TYPES,
     UNSET,

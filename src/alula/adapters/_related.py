@@ -27,7 +27,8 @@ from alula.errors import (
     NotAuthenticated,
     NotFound,
 )
-from alula.outgoing import RedactedRecord, public_part, shown_value
+from alula.outgoing import RedactedRecord, public_part
+from alula.outgoing._redaction import shown_value
 from alula.query import And, Or, Where
 from alula.query._query import Criterion
 from alula.types import UNSET, JSONValue, Record, is_dict, is_list, is_mapping, is_page

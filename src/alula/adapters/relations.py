@@ -28,6 +28,8 @@ from alula.adapters._related import (
     tests_of,
 )
 from alula.errors import BadRequest, shown_name
+from alula.hooks import hook_metadata
+from alula.hooks._table import HookTable
 from alula.query import And, Or, Query, Where, ordered
 from alula.query._query import Criterion, as_list
 from alula.types import Record
@@ -135,6 +137,18 @@ _Wanted: TypeAlias = dict[str, list[str]]
 """The names of relations, each with those to include in its own records."""
 
 
+def _hidden_by(handle: Any) -> set[str]:
+    """Return the properties that the hooks of a service hide from the clients that find records."""
+    tables: Sequence[HookTable] = (handle.app.hook_table, handle.hook_table)
+    hooks = [
+        hook for table in tables for kind in ("around", "after") for hook in table.of(kind, "find")
+    ]
+    hidden = {name for hook in hooks for name in hook_metadata(hook).get("protects", ())}
+    # The service of another application, which is mounted in this one.
+    mounted = getattr(handle.service, "hook_table", None) is not None
+    return hidden | _hidden_by(handle.service) if mounted else hidden
+
+
 class Relations:
     """The relations of one service.
 
@@ -181,11 +195,18 @@ class Relations:
 
         Raises:
             LookupError: It does not have one of them.
+            ValueError: The option ``filter`` opens what the other service hides from clients.
         """
         self.app = app
-        if app is not None:
-            for relation in self._relations.values():
-                app.service(relation.service)
+        if app is None:
+            return
+        for name, relation in self._relations.items():
+            handle = app.service(relation.service)
+            if hidden := _hidden_by(handle).intersection(relation.filter):
+                raise ValueError(
+                    f"relations: the filter of {name!r} has {min(hidden)!r}, which {handle!r}"
+                    " hides: clients could find out what it contains; leave it out"
+                )
 
     def __getitem__(self, name: str) -> Relation:
         relation = self._relations[name]

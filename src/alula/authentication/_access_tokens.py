@@ -26,7 +26,7 @@ from alula._identity import Application, find_authentication, services_of_host
 from alula._service import owning_handle
 from alula.authentication._entities import Entities
 from alula.errors import NotAuthenticated
-from alula.outgoing import javascript_date
+from alula.outgoing._text import javascript_date
 from alula.types import is_array, is_dict
 
 __all__ = ["Duration", "Tokens", "check_separation", "milliseconds_of", "seconds_of"]

@@ -20,11 +20,17 @@ from alula._service import ServiceHandle
 from alula._service_object import check_multi
 from alula.authentication._entities import check_property, without
 from alula.authentication._passwords import HashedPassword
-from alula.errors import BadRequest, Conflict
+from alula.errors import BadRequest, Conflict, FrameworkError
 from alula.hooks import Next, annotate_hook, hook_factory, hook_metadata
-from alula.outgoing import RedactedRecord, map_records, public_part, without_properties
+from alula.outgoing import public_part
+from alula.outgoing._redaction import (
+    check_hidden,
+    records_in_error,
+    redact_error,
+    redact_result,
+    without_properties,
+)
 from alula.types import (
-    COLLECTION_TYPES,
     METHODS_WITHOUT_DATA,
     STANDARD_METHODS,
     UNSET,
@@ -297,45 +303,41 @@ def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
     """
     _check_fields("protect", fields, "password")
     hidden = frozenset(fields)
-    # Calls whose query was checked before the other hooks, which may add hidden fields to it.
+    # Calls whose query was checked before other hooks, which may add hidden fields to it.
     checked: WeakSet[HookContext] = WeakSet()
 
-    async def check(context: HookContext, next: Next) -> None:
-        if context.params.get("provider") is not None:
-            _check_query(context, hidden)
-            checked.add(context)
-        await next()
-
-    async def hide(context: HookContext, next: Next | None = None) -> None:
-        external = context.params.get("provider") is not None
-        if next is None and context.type != "after":
-            raise RuntimeError("protect(...) is an after or an around hook")
-        if external and context not in checked:  # `check` does not run where the hook is wrapped
-            _check_query(context, hidden)
-        if next is not None:
-            await next()
-        result, method = context.result, context.method
-        public = result if context.dispatch is UNSET else context.dispatch
-        redact = redact_record if method in STANDARD_METHODS else redact_anything
-        context.dispatch = map_records(public, method, redact, redact)
-        if external:
-            context.result = context.dispatch  # events of such calls go to clients, too
-            return
-
-        def with_redacted_view(record: object) -> object:
-            if not is_mapping(record):
-                return record
-            return RedactedRecord(record, redact(record), getattr(record, "redacted_by", None))
-
-        context.result = map_records(result, method, with_redacted_view, redact, redact=True)
-
-    def redact_record(record: object) -> Any:
+    def view(record: object) -> Any:
         return without(public_part(record), hidden)
 
-    def redact_anything(result: object) -> Any:
+    def view_of_custom(result: object) -> Any:
         return without_properties(public_part(result), hidden)
 
-    return annotate_hook(hide, protects=fields, kinds=("after", "around"), around=check)
+    def view_in(context: HookContext) -> Callable[[Any], Any]:
+        return view if context.method in STANDARD_METHODS else view_of_custom
+
+    async def run(context: HookContext, next: Next) -> None:
+        check_hidden(context, hidden)
+        try:
+            await next()
+        except FrameworkError as error:
+            records = records_in_error(error, context)
+            redact_error(error, records, map(view_in(context), records))
+            raise
+
+    async def guard(context: HookContext, next: Next) -> None:
+        checked.add(context)
+        await run(context, next)
+
+    async def hide(context: HookContext, next: Next | None = None) -> None:
+        if next is not None:
+            await run(context, next)
+        elif context.type != "after":
+            raise RuntimeError("protect(...) is an after or an around hook")
+        elif context not in checked:  # a hook that is wrapped has no `guard` around it
+            check_hidden(context, hidden)
+        redact_result(context, view_in(context), view_in(context))
+
+    return annotate_hook(hide, protects=fields, kinds=("after", "around"), around=guard)
 
 
 def _check_fields(function: str, fields: tuple[str, ...], example: str) -> None:
@@ -356,47 +358,3 @@ def _check_whole(field: str, names: Iterable[object]) -> None:
     inside = f"{field}."
     if any(isinstance(name, str) and name.startswith(inside) for name in names):
         raise BadRequest("A password is a text without parts; set it as a whole")
-
-
-def _check_query(context: HookContext, hidden: frozenset[str]) -> None:
-    """Refuse queries that let a client bisect the value of a hidden field.
-
-    Raises:
-        BadRequest: The query names one, or ``$rename`` in the data copies one.
-    """
-    query, data = context.params["query"], context.data
-    name = _hidden_name_in(query, hidden)
-    if name is None and is_mapping(data) and is_mapping(data.get("$rename")):
-        name = _hidden_name_in(data["$rename"], hidden)
-    if name is not None:
-        raise BadRequest(f"Invalid query: {name} is hidden; remove it from the query")
-
-
-def _hidden_name_in(query: Any, hidden: frozenset[str], *, are_names: bool = False) -> str | None:
-    """Return the first name of a hidden field in a query, None if there is none.
-
-    Args:
-        query: A query, or a part of it below a name that begins with ``$``.
-        hidden: The fields.
-        are_names: Whether strings are names of fields here, too.
-    """
-    waiting = [(query, are_names)]  # a loop, not recursion: a client chooses the depth
-    while waiting:
-        value, are_names = waiting.pop()
-        if is_mapping(value):
-            for key, inner in value.items():
-                name = str(key)
-                if name.partition(".")[0] in hidden:
-                    return name
-                if name[:1] == "$":
-                    if name != "$select":
-                        waiting.append((inner, name == "$sort"))
-                elif are_names or name.isdecimal():  # query strings make objects of long lists
-                    waiting.append((inner, are_names))
-        elif isinstance(value, COLLECTION_TYPES):
-            waiting += ((item, are_names) for item in value)
-        elif (
-            are_names and isinstance(value, str) and value.lstrip("+-").partition(".")[0] in hidden
-        ):
-            return value
-    return None

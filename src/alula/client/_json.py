@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable
 from datetime import datetime
 
-from alula.outgoing import javascript_date, json_encoder_of
+from alula.outgoing._encoders import json_encoder_of
+from alula.outgoing._text import javascript_date
 
 __all__ = ["body_of", "to_json"]
 

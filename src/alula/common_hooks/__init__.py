@@ -11,7 +11,8 @@ from alula.common_hooks._fields import discard, keep, prevent_changes
 from alula.common_hooks._owners import allow, only_own, set_owner
 from alula.common_hooks._populate import populate
 from alula.common_hooks._rate_limit import rate_limit
-from alula.common_hooks._times import soft_delete, timestamps, unix_milliseconds, utc_now
+from alula.common_hooks._soft_delete import soft_delete
+from alula.common_hooks._timestamps import timestamps, unix_milliseconds, utc_now
 
 __all__ = [
     "Cache",

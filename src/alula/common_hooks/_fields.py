@@ -15,7 +15,8 @@ from alula.common_hooks._call import (
 )
 from alula.errors import BadRequest
 from alula.hooks import Hook, annotate_hook, hook_factory
-from alula.outgoing import RedactedRecord, map_records
+from alula.outgoing import RedactedRecord
+from alula.outgoing._redaction import map_records
 from alula.types import UNSET, is_array, is_mapping
 
 __all__ = ["discard", "keep", "prevent_changes"]

@@ -13,12 +13,19 @@ record refers to them. So bytes are only ever deleted under a key that was marke
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Mapping,
+)
 from contextlib import suppress
 from copy import copy
 from hashlib import sha256
 from time import monotonic
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary, ref
 
 from alula._context import Params
@@ -28,7 +35,8 @@ from alula.errors import BadRequest, NotFound, Unavailable, UnsupportedMediaType
 from alula.files._content_types import UNKNOWN_TYPE, is_content_type
 from alula.files._form import Upload, check_file_name
 from alula.files._store import FileStore
-from alula.outgoing import RedactedRecord, javascript_date, now_as_in_json
+from alula.outgoing import RedactedRecord
+from alula.outgoing._text import javascript_date, now_as_in_json
 from alula.query import Grammar
 from alula.types import Id, Record, is_list, is_mapping
 
@@ -45,6 +53,14 @@ _GRAMMAR: Final = Grammar()
 
 # By store: the service that is set up with it.
 _SERVICE_OF: Final[WeakKeyDictionary[FileStore, ref[UploadService]]] = WeakKeyDictionary()
+
+
+RecordCheck: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""Checks and resolves a new record."""
+
+
+async def _unchecked(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    return record
 
 
 class _File(NamedTuple):
@@ -137,7 +153,7 @@ class UploadService:
             keeper = keeper.service
         self.store = store
         self._keeper: Any = keeper
-        self._check_record: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+        self._check_record: RecordCheck = _unchecked
         self.id: str = getattr(keeper, "id", "id")
         # By these, `with_schema` knows types of the database, such as ids.
         self.schema_keywords: Collection[Any] = getattr(keeper, "schema_keywords", ())
@@ -167,13 +183,11 @@ class UploadService:
             "additionalProperties": True,
         }
 
-    def with_record_check(
-        self, check: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-    ) -> UploadService:
+    def with_record_check(self, check: RecordCheck) -> UploadService:
         """Return the same service that checks each new record; `with_schema` calls this.
 
         Args:
-            check: Takes a record without its id, and returns it as it is to be stored.
+            check: Takes a record without its id, and returns it in the form that is stored.
         """
         checked = copy(self)
         checked._check_record = check  # noqa: SLF001  # same class
@@ -240,7 +254,7 @@ class UploadService:
                     "Send files over HTTP as multipart/form-data; the server needs the middleware"
                     " multipart() in front of this service"
                 )
-            new_records = [self._new_record(file, values) for file in files]
+            new_records = [await self._new_record(file, values) for file in files]
             if monotonic() - began > self._leftover_age:  # another process may have swept them
                 raise Unavailable("The upload took too long; send it again")
         except BaseException:
@@ -367,8 +381,8 @@ class UploadService:
         await self.store.write(_content_of(key), measured())
         return _File(key, name, content_type, size, digest.hexdigest())
 
-    def _new_record(self, file: _File, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the record of a file, checked by the schema if there is one."""
+    async def _new_record(self, file: _File, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the record of a file, checked and resolved by the schema if there is one."""
         facts: dict[str, Any] = {
             "name": file.name,
             "type": file.type,
@@ -377,7 +391,8 @@ class UploadService:
             _KEY: file.key,
         }
         now = now_as_in_json()  # schemas know times as JSON has them
-        checked = self._check_record({**values, **facts, "createdAt": javascript_date(now)})
+        sent = {**values, **facts, "createdAt": javascript_date(now)}
+        checked = await self._check_record(sent)
         return {**checked, **facts, "createdAt": now}
 
     async def _add_records(

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from alula._user_code import keep_user_frames
 from alula.logs._fields import add_request_fields, extra_fields
-from alula.outgoing import one_line, public_part
+from alula.outgoing import public_part
+from alula.outgoing._text import one_line
 
 __all__ = ["ConsoleFormatter", "JsonFormatter"]
 

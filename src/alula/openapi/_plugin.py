@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from alula._service import ServiceHandle
-from alula.outgoing import escape_html
+from alula.outgoing._text import escape_html
 
 if TYPE_CHECKING:
     from alula.express import ExpressApplication, Request, Response

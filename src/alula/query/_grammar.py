@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from alula._context import Params
 from alula._user_code import unknown_name_note
@@ -51,14 +51,33 @@ __all__ = [
     "SELECT_ALONE",
     "FilterOption",
     "Grammar",
+    "Operand",
+    "operand_types",
     "read_select",
 ]
+
+T = TypeVar("T")
 
 COMMON_FILTERS: Final = frozenset({"$limit", "$skip", "$sort", "$select", "$or", "$and"})
 """Names at the top level that every adapter knows."""
 
 COMMON_OPERATORS: Final = frozenset({"$in", "$nin", "$lt", "$lte", "$gt", "$gte", "$ne"})
 """Names below a field that every adapter knows."""
+
+Operand: TypeAlias = Literal["value", "list", "text", "flag", "count", "any"]
+"""What an operator compares a property with: a value of the property's type, a list of these, text,
+true or false, a number of items, or anything that only the store knows."""
+
+OPERANDS: Final[Mapping[str, Operand]] = MappingProxyType(
+    {
+        **dict.fromkeys(("$gt", "$gte", "$lt", "$lte", "$ne", "$eq"), "value"),
+        **dict.fromkeys(("$in", "$nin", "$all", "$contains", "$overlaps"), "list"),
+        **dict.fromkeys(("$regex", "$options", "$like", "$notlike", "$ilike"), "text"),
+        **dict.fromkeys(("$exists", "$null"), "flag"),
+        "$size": "count",
+    }
+)
+"""By operator: the common ones, and those of them that a service may open. Others take anything."""
 
 MAX_SORT_FIELDS: Final = 32
 """The largest number of fields in ``$sort`` (as in MongoDB)."""
@@ -338,6 +357,17 @@ class Grammar:
         if _is_operators(value) and "$or" not in value and "$and" not in value:
             return self._read_tests(value, depth + 1)
         return And(tuple(self._read_criteria(value, depth + 1)))
+
+
+def operand_types(kinds: Mapping[Operand, T], opened: Iterable[str] = ()) -> dict[str, T]:
+    """Return the type of the operand of each operator below one property.
+
+    Args:
+        kinds: The types of operands, for this property: JSON Schemas, or types for Pydantic.
+        opened: The operators that a service opens beside the common ones.
+    """
+    common = [name for name in OPERANDS if name in COMMON_OPERATORS]
+    return {name: kinds[OPERANDS.get(name, "any")] for name in (*common, *sorted(opened))}
 
 
 def _check_opened(name: object, where: str) -> None:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from alula.errors import BadRequest, shown_name
-from alula.outgoing import shown_value
+from alula.outgoing._redaction import shown_value
 from alula.types import COLLECTION_TYPES, SCALAR_TYPES, is_mapping
 
 __all__ = [

@@ -7,7 +7,7 @@ from datetime import datetime
 from math import isfinite, isnan
 from typing import Any, Final
 
-from alula.outgoing import javascript_date
+from alula.outgoing._text import javascript_date
 from alula.query._parse import without_surrogates
 from alula.types import JSONValue
 

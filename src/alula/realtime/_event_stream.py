@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from alula._channels import EventMessage
 from alula._json_encoding import dumps
 from alula.errors import TooManyRequests
-from alula.outgoing import as_mapping, json_encoder_of
+from alula.outgoing._encoders import as_mapping, json_encoder_of
 from alula.query import Grammar, ValidatedQuery, predicate
 from alula.query._query import Budget
 from alula.realtime._event_log import EventLog

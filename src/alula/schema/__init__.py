@@ -17,9 +17,14 @@ except ImportError as error:
 from alula._late_imports import late_names
 from alula.schema._failures import SchemaError
 from alula.schema._hidden_and_queryable import hidden, virtual
-from alula.schema._resolvers.incoming_hooks import resolve_data, resolve_query
+from alula.schema._resolvers.hooks import (
+    resolve_all,
+    resolve_data,
+    resolve_external,
+    resolve_query,
+    resolve_result,
+)
 from alula.schema._resolvers.resolver import Resolver, resolve
-from alula.schema._resolvers.result_hooks import resolve_all, resolve_external, resolve_result
 from alula.schema._service_schema import with_schema
 from alula.schema._validation_hooks import validate_data, validate_query
 from alula.schema._validators import get_validator, query_syntax

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from alula.errors import BadRequest, shown_name
 from alula.query._grammar import COMMON_OPERATORS
 from alula.schema._failures import (
+    MOST_LISTED,
     Failures,
     failure,
     missing,
@@ -142,6 +143,8 @@ class Changes:
         changed: dict[str, Any] = {}
         failures: Failures = []
         for name, value in data.items():
+            if len(failures) > MOST_LISTED:
+                break  # the response does not list more
             if str(name)[:1] == "$":
                 changed[name] = self._operands(name, value, failures)
             elif "." in str(name):
@@ -185,6 +188,8 @@ class Changes:
             )
         changed: dict[str, Any] = {}
         for name, operand in operands.items():
+            if len(failures) > MOST_LISTED:
+                break  # the response does not list more
             where = pointer(operator)
             if name == self._id:  # an id never changes: the store says so
                 changed[name] = operand
@@ -345,6 +350,8 @@ def _all_valid(item: Place, values: Sequence[Any], where: str) -> list[Any]:
     valid: list[Any] = []
     failures: Failures = []
     for at, value in enumerate(values):
+        if len(failures) > MOST_LISTED:
+            break  # the response does not list more
         with _collected(failures, f"{where}/{at}"):
             valid.append(item.validate(value))
     if failures:

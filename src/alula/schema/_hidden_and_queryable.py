@@ -11,8 +11,8 @@ The rules:
 - A field is **virtual** if its function takes no stored value. It is never in the data of clients.
 - All other fields of the schema are queryable. Calls of the application itself may name all fields.
 
-`with_schema` builds its hooks by these rules. Results are redacted in
-`alula.schema._resolvers.result_hooks`.
+`with_schema` builds its hooks by these rules. How a property is hidden is in
+`alula.outgoing._redaction`.
 """
 
 from __future__ import annotations

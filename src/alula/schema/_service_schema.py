@@ -1,15 +1,17 @@
 """`with_schema`: a service with the schema of its records.
 
-Everything runs in this order, from the outside in: the around hooks of the application and of the
-service, `authenticate` if it is a before hook, then the hooks of this module (check of the query,
-check of the data, resolvers of both), all other before hooks, and the method. So resolvers know the
-user, and before hooks see data that is checked and resolved. If one of those before hooks sets the
-user nevertheless, the resolvers run once more, directly before the method.
+Check first, resolve last, once. Everything runs in this order, from the outside in: the hooks of
+the application, the resolvers of results, the other around hooks of the service, `authenticate` if
+it is a before hook, the checks of the query and of the data, all other before hooks, the resolvers
+of the query and of the data, and the method. So before hooks see what was sent, checked and
+converted, and resolvers know what all hooks have set, such as the user. No hook changes what they
+made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, overload
 
 from alula._context import HookContext, Params
@@ -27,19 +29,20 @@ from alula.schema._hidden_and_queryable import (
 from alula.schema._hidden_and_queryable import hidden as hide
 from alula.schema._json_schema.query_schema import NOTHING_OPENED, Extensions, Opened
 from alula.schema._pydantic_models.model_validator import with_computed
-from alula.schema._resolvers.incoming_hooks import (
+from alula.schema._resolvers.hooks import (
     METHODS_WITH_DATA,
     Hook,
     Next,
     Resolvers,
     by_method,
+    external_hook,
     query_like,
     resolved_data,
     resolved_query,
     resolvers_of,
+    result_hook,
 )
 from alula.schema._resolvers.resolver import Resolver, resolve
-from alula.schema._resolvers.result_hooks import external_hook, result_hook
 from alula.schema._validation_hooks import name_as_stored, validate_data, validate_query
 from alula.schema._validators import AnyValidator, Records, records_of
 from alula.types import (
@@ -102,8 +105,9 @@ def with_schema(
     ``app.use("messages", with_schema(MongoDBService(...), Message))``. Queries may use the whole
     query syntax for the fields of the model, with typed values. The data of create and update has
     to be a whole record, in which the id is optional; the data of patch a part of one. These checks
-    and resolvers run after all around hooks and after `authenticate`, and before all other before
-    hooks, whatever the order of registration.
+    run after all around hooks and after `authenticate`, and before all other before hooks, whatever
+    the order of registration. Resolvers run once: those of the query and the data directly before
+    the method, those of results after all other hooks of the service.
 
     Examples:
         >>> from alula.adapters.memory import MemoryService
@@ -115,16 +119,17 @@ def with_schema(
     Args:
         service: The service. Its ``id``, ``schema_keywords`` and ``converts_queries`` count, if it
             has them. If it has ``with_record_check(check)``, such as an `UploadService`, its
-            ``create`` checks records. If it has ``expect_fields(fields)``, such as a `SQLService`,
-            that is called with the properties that it has to store.
+            ``create`` awaits that for each new record, to check and resolve it. If it has
+            ``expect_fields(fields)``, such as a `SQLService`, that is called with the properties
+            that it has to store.
         model: The JSON Schema of its records (type ``object``), a Pydantic model, or a
             ``TypedDict``. A JSON Schema is closed unless it says something about
             ``additionalProperties``, and knows the keyword ``date``, which converts text to dates.
             A ``TypedDict`` is closed, and its ``NotRequired`` keys have no default.
         extensions: Further operators by property, as `query_syntax` takes them.
-        query: Resolves the query, after its check. Like the next three it is what `resolve`
+        query: Resolves the query, after all before hooks. Like the next three it is what `resolve`
             returns, or a mapping of methods to these.
-        data: Resolves the data of create, update and patch, after its check. What the model
+        data: Resolves the data of create, update and patch, after all before hooks. What the model
             requires and a resolver makes has to be there after it; a `virtual` property and one
             whose function has no parameters need never be sent.
         result: Resolves results. What the function of a `virtual` property says it returns is in
@@ -164,21 +169,14 @@ def with_schema(
     )
     redacting = [external] if external is not None else []
     if visibility.hidden:
-        # Behind the resolvers of the application, which may need the value that is hidden then.
+        # After the resolvers of the application, which may need the value that is hidden then.
         redacting.append(resolve(dict.fromkeys(visibility.hidden, hide)))
     closed = visibility.not_queryable.difference(*(of.virtual_names for of in outgoing))
     around: list[Hook] = [external_hook(redacting, closed)] if redacting else []
     if result is not None:
         around.append(result_hook([result], closed))
-    # A service of forms has the record when the form has been read, so its method checks that.
-    if callable(with_check := getattr(service, "with_record_check", None)):
-        service = with_check(records.whole(()).validate)
-    searched = set(getattr(getattr(service, "options", None), "search", ()))
-    if hidden_text := searched.intersection(visibility.secret):
-        raise ValueError(
-            f"with_schema: $search looks in {min(hidden_text)!r}, which is hidden: clients could"
-            " find out what it contains; leave it out of the option search"
-        )
+    with_check: Any = getattr(service, "with_record_check", None)
+    _check_search(service, visibility.secret)
     incoming = _IncomingHooks(
         service,
         records,
@@ -186,8 +184,11 @@ def with_schema(
         query,
         data,
         visibility.not_queryable,
-        checks_create=with_check is None,
+        checks_create=not callable(with_check),
     )
+    # A service of forms has the record when it has read the form, so its method checks that.
+    if callable(with_check):
+        service = with_check(incoming.completion())
     if callable(expect := getattr(service, "expect_fields", None)):
         expect(_stored_fields(records, data, outgoing))
     renaming = () if records.as_stored is None else (name_as_stored(records.as_stored),)
@@ -246,6 +247,20 @@ def _check_resolvers(place: str, given: Resolvers, service: object, records: Rec
             resolver.check(properties)
 
 
+def _check_search(service: object, secret: frozenset[str]) -> None:
+    """Refuse a service whose clients could find out a hidden property by searching.
+
+    Raises:
+        ValueError: Its option ``search`` names one.
+    """
+    searched = set(getattr(getattr(service, "options", None), "search", ()))
+    if hidden_text := searched.intersection(secret):
+        raise ValueError(
+            f"with_schema: $search looks in {min(hidden_text)!r}, which is hidden: clients could"
+            " find out what it contains; leave it out of the option search"
+        )
+
+
 def _resolvers_in(given: Resolvers | None) -> Iterable[Resolver]:
     if given is None:
         return ()
@@ -253,19 +268,15 @@ def _resolvers_in(given: Resolvers | None) -> Iterable[Resolver]:
 
 
 class _Resolved(NamedTuple):
-    """What the resolvers of one call got and made, so that they can run again on the same.
+    """What the resolvers of one call got and made, so that another attempt begins with the same.
 
     Attributes:
         query: The query before the resolvers, and a copy of it after them.
         data: The same for the data, which may be a list of records.
-        caller: The user and the authentication at that time.
-        failure: What a resolver raised before there was a user.
     """
 
     query: tuple[Any, Any]
     data: tuple[Any, Any]
-    caller: tuple[Any, Any]
-    failure: Exception | None
 
 
 class _IncomingHooks:
@@ -278,7 +289,8 @@ class _IncomingHooks:
         query: The resolvers of queries.
         data: The resolvers of data.
         not_queryable: Fields that the queries of clients must not name.
-        checks_create: Whether the data of `create` is a record; otherwise it is only resolved.
+        checks_create: Whether the data of `create` is a record; otherwise the service calls what
+            `completion` returns with its records.
     """
 
     def __init__(
@@ -329,16 +341,16 @@ class _IncomingHooks:
         if method in METHODS_WITH_DATA:
             checks.append(self.data_hook(method))
         # A call that is tried again comes here with what resolvers made of its data.
-        return [_restore, *checks, self.resolve] if self._resolves(method) else checks
+        return [_restore, *checks] if self._resolves(method) else checks
 
     def around(self) -> Mapping[str, Sequence[Hook]]:
         """Return around hooks by method."""
-        changing = filter(self._has_operators, _CHANGING)
-        return {method: [self.within_limits] for method in changing}
+        hooks = {method: [self.within_limits] for method in filter(self._has_operators, _CHANGING)}
+        return hooks if self._checks_create else {**hooks, "create": [self.remember]}
 
     def last(self, method: str) -> Sequence[Hook]:
         """Return the hooks after them."""
-        hooks: list[Hook] = [self.resolve_again] if self._resolves(method) else []
+        hooks: list[Hook] = [self.resolve] if self._resolves(method) else []
         if method in _CHANGING and self._has_operators(method):
             hooks.append(self.limit)
         opens = self._query_check.operators or self._query_check.filters
@@ -375,8 +387,8 @@ class _IncomingHooks:
 
         def check_query(context: HookContext) -> Any:
             params = context.params
-            from_client = params.get("provider") is not None
-            options: Any = params.get("adapter")
+            from_client = params.provider is not None
+            options: Any = params.adapter
             # Only code of the application sets options of a call, so there are few of them.
             if options and not _OF_QUERIES.isdisjoint(options):
                 checks = self._checks_of_queries(opened_by(self._service, params))
@@ -387,66 +399,80 @@ class _IncomingHooks:
 
     def data_hook(self, method: str) -> Hook:
         """Return the hook that checks data; resolvers may make what is required later."""
+        check: Hook
         if method == "patch":
             part = self._records.part()
             is_adapter = "patch" in self._dollar_keys
             check = validate_data(self._changes if is_adapter else part)
             return annotate_hook(check, data=lambda _method: part, kinds=("before",))
-        check: Hook
-        made: set[str] = set()
-        for resolver in self._of_data(method):
-            made |= resolver.made_names
 
         async def leave(context: HookContext) -> None:
-            """Check nothing: the service itself does."""
+            """Check nothing: the service itself does so for each record."""
 
-        # Descriptions say what a client has to send: all but what the server makes in any case.
-        sent = self._records.whole((), made)
+        sent, whole = self._whole(method)
         check = leave
         if method != "create" or self._checks_create:
-            required = self._required[method]
-            whole = self._records.whole(required, made) if required else sent
             is_by_operators = method == "update" and self._has_operators(method)
             check = validate_data(
                 _WholeOrOperators(whole, self._changes) if is_by_operators else whole
             )
         return annotate_hook(check, data=lambda _method: sent, kinds=("before",))
 
-    async def resolve(self, context: HookContext) -> None:
-        """Resolve query and data.
+    def _whole(self, method: str) -> tuple[AnyValidator, AnyValidator]:
+        """Return the validators of new records: for descriptions, and for the check.
 
-        If a call of a client has no user yet, a failure waits for the other before hooks: one of
-        them may set the user that a resolver needs.
+        Descriptions say what a client has to send: all but what the server makes in any case. The
+        check accepts records without what resolvers may make.
         """
-        params = context.params
-        query, data = params.query, context.data
-        caller, failure = _caller(context), None
+        made: set[str] = set()
+        for resolver in self._of_data(method):
+            made |= resolver.made_names
+        sent, required = self._records.whole((), made), self._required[method]
+        return sent, self._records.whole(required, made) if required else sent
+
+    def completion(self) -> Callable[[Mapping[str, Any]], Awaitable[Any]]:
+        """Return what checks and resolves a new record, for a service that reads its data itself.
+
+        It raises a `BadRequest` if the record is not valid, or a resolver refuses it.
+        """
+        check, chosen = self._whole("create")[1], self._of_data("create")
+
+        async def complete(record: Mapping[str, Any]) -> Any:
+            checked = check.validate(record)
+            # Without a context, the method was called without its hooks.
+            if (context := _creating.get()) is None or not chosen:
+                return checked
+            return await resolved_data(chosen, checked, context, self._required["create"])
+
+        return complete
+
+    async def remember(self, context: HookContext, next: Next) -> None:
+        """Keep the context of a `create`, for the resolvers of `completion`."""
+        token = _creating.set(context)
         try:
-            await self._run(context)
-        except Exception as error:
-            if params.get("provider") is None or params.get("user") is not None:
-                raise
-            failure = error
+            await next()
+        finally:
+            _creating.reset(token)
+
+    async def resolve(self, context: HookContext) -> None:
+        """Resolve the query and the data, last of all: the method gets what is made here."""
+        method, query, data = context.method, context.params.query, context.data
+        try:
+            if chosen := self._of_query(method):
+                context.params.query = await resolved_query(chosen, query, context)
+            is_record = method != "create" or self._checks_create
+            if data is not None and is_record and (chosen := self._of_data(method)):
+                # Operators leave all other properties as they are.
+                is_whole = method in _WHOLE_RECORDS and not _are_operators(method, data)
+                required = self._required[method] if is_whole else frozenset[str]()
+                context.data = await resolved_data(chosen, data, context, required)
+        except BaseException:
             context.params.query = query
-            context.data = data
+            raise
         # Not in params: those go on to other services, and their hooks could read them.
         vars(context)[_RESOLVED] = _Resolved(
-            (query, _copy(context.params.query)), (data, _copy(context.data)), caller, failure
+            (query, _copy(context.params.query)), (data, _copy(context.data))
         )
-
-    async def resolve_again(self, context: HookContext) -> None:
-        """Resolve once more if a before hook has set the user.
-
-        Raises:
-            Exception: What a resolver raises now, or has raised if there is still no user.
-        """
-        resolved: _Resolved = vars(context)[_RESOLVED]
-        callers = zip(_caller(context), resolved.caller, strict=True)
-        if any(now is not before for now, before in callers):
-            await _restore(context)
-            await self._run(context)
-        elif resolved.failure is not None:
-            raise resolved.failure
 
     def _has_operators(self, method: str) -> bool:
         return self._dollar_keys.get(method) == "internal"
@@ -489,22 +515,11 @@ class _IncomingHooks:
             paths = ", ".join(context.data["$inc"])
             raise BadRequest(f"$inc would leave the limits of {paths}") from None
 
-    async def _run(self, context: HookContext) -> None:
-        data, method = context.data, context.method
-        if chosen := self._of_query(method):
-            query = await resolved_query(chosen, context.params.query, context)
-            context.params.query = query
-        if data is not None and (chosen := self._of_data(method)):
-            # Operators leave all other properties as they are.
-            is_whole = method in _WHOLE_RECORDS and not _are_operators(method, data)
-            required = self._required[method] if is_whole else frozenset[str]()
-            context.data = await resolved_data(chosen, data, context, required)
-
     async def keep_query_open(self, context: HookContext) -> None:
         """Mark as checked what a before hook has put in place of the checked query."""
         query = context.params.query
         if not isinstance(query, ValidatedQuery):
-            from_client = context.params.get("provider") is not None
+            from_client = context.params.provider is not None
             check = self._client_query_check if from_client else self._query_check
             context.params.query = ValidatedQuery(query, check.operators, check.filters)
 
@@ -545,11 +560,12 @@ def _are_operators(method: str, data: object) -> bool:
 
 
 _RESOLVED: Final = "_resolved_by_with_schema"
+_creating: Final[ContextVar[HookContext | None]] = ContextVar("creating", default=None)
 _UNLIMITED: Final = "_query_before_limits"
 
 
 async def _restore(context: HookContext) -> None:
-    """Undo what resolvers have changed, before a call is tried again or resolved again.
+    """Undo what resolvers have changed, before a call is tried again.
 
     Otherwise they would run on what they made: a hash would be hashed again. Changes that hooks
     made since then stay.
@@ -583,7 +599,3 @@ def _copy(value: JSONValue) -> object:
     if isinstance(value, list | tuple):
         return [_copy(item) for item in value]
     return dict(value) if isinstance(value, Mapping) else value
-
-
-def _caller(context: HookContext) -> tuple[Any, Any]:
-    return context.params.get("user"), context.params.get("authentication")

@@ -13,7 +13,7 @@ from alula.hooks import annotate_hook, hook_factory
 from alula.query import Grammar, ValidatedQuery
 from alula.schema._failures import MOST_LISTED, Failures, SchemaError, refusal
 from alula.schema._pydantic_models.query_model import QueryModel
-from alula.schema._resolvers.incoming_hooks import METHODS_WITH_DATA, Hook, Next
+from alula.schema._resolvers.hooks import METHODS_WITH_DATA, Hook, Next
 from alula.schema._validators import AnyValidator, get_validator
 from alula.types import METHODS_WITHOUT_DATA, JSONValue, is_list, is_mapping
 
@@ -162,7 +162,7 @@ def validate_data(validator: object) -> Hook:
         elif not isinstance(data, list | tuple):
             context.data = checker.validate(data)
         # The application itself may have more, such as an import.
-        elif len(data) > MAX_RECORDS and context.params.get("provider") is not None:
+        elif len(data) > MAX_RECORDS and context.params.provider is not None:
             raise BadRequest(f"The data has more than {MAX_RECORDS} records; send fewer at a time")
         else:
             records: list[Any] = []

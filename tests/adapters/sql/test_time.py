@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from alula.adapters.sql import Database, SQLService
-from alula.outgoing import javascript_date
+from alula.outgoing._text import javascript_date
 
 notes = sa.Table(
     "notes",

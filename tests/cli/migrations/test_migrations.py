@@ -14,7 +14,11 @@ from sqlalchemy import Column, Integer, MetaData, Table, Text
 from tests.cli.generator.applications import alula
 
 from alula import App
-from alula._cli.serving.behind import last_migrations, warn_if_behind, warn_if_tables_lack_columns
+from alula._cli.serving.missing_migrations import (
+    last_migrations,
+    warn_if_behind,
+    warn_if_tables_lack_columns,
+)
 from alula.adapters.memory import MemoryService
 from alula.adapters.sql import Database, SQLService
 from alula.express import express

@@ -12,7 +12,7 @@ from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest, Forbidden, MethodNotAllowed
 from alula.query import ValidatedQuery
 from alula.schema import virtual
-from alula.schema._resolvers.incoming_hooks import resolve_data, resolve_query
+from alula.schema._resolvers.hooks import resolve_data, resolve_query
 from alula.schema._resolvers.resolver import resolve
 from alula.types import UNSET
 

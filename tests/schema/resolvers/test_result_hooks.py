@@ -14,8 +14,8 @@ from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest, Conflict, NotFound
 from alula.outgoing import RedactedRecord, public_part
 from alula.schema import virtual
+from alula.schema._resolvers.hooks import resolve_external, resolve_result
 from alula.schema._resolvers.resolver import resolve
-from alula.schema._resolvers.result_hooks import resolve_external, resolve_result
 from alula.types import UNSET, Page
 
 HIDE = resolve({"password": lambda: UNSET})

@@ -19,8 +19,8 @@ import typer
 
 from alula._cli.application import load_object
 from alula._cli.service_listing import list_services, process_local_services
-from alula._cli.serving.behind import warn_if_behind, warn_if_tables_lack_columns
 from alula._cli.serving.listen import check_certificate
+from alula._cli.serving.missing_migrations import warn_if_behind, warn_if_tables_lack_columns
 from alula._cli.serving.worker_process import (
     HEARTBEAT,
     HEARTBEAT_SECONDS,

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from alula.express._chain import Middleware, NextFunction, ignores_body, singleton
 from alula.express._request import Request, without_id
 from alula.express._response import Response
-from alula.outgoing import one_line, short_line
+from alula.outgoing._text import one_line, short_line
 from alula.types import is_mapping
 
 __all__ = ["access_log"]

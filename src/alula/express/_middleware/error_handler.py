@@ -18,7 +18,7 @@ from alula.errors import FrameworkError
 from alula.express._chain import NextFunction
 from alula.express._request import Request
 from alula.express._response import Response
-from alula.outgoing import escape_html, short_line
+from alula.outgoing._text import escape_html, short_line
 
 __all__ = [
     "ERROR_HEADERS",

@@ -11,7 +11,7 @@ from alula.errors import NotFound
 from alula.express._chain import Middleware, NextFunction, ignores_body, singleton
 from alula.express._request import Request
 from alula.express._response import Response
-from alula.outgoing import escape_html
+from alula.outgoing._text import escape_html
 
 __all__ = ["not_found", "page_not_found"]
 

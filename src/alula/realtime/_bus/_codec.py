@@ -20,14 +20,9 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from alula._channels import Publication
-from alula.outgoing import (
-    HiddenValue,
-    RedactedRecord,
-    as_mapping,
-    hidden_value,
-    json_encoder_of,
-    shown_value,
-)
+from alula.outgoing import HiddenValue, RedactedRecord
+from alula.outgoing._encoders import as_mapping, json_encoder_of
+from alula.outgoing._redaction import hidden_value, shown_value
 from alula.types import COLLECTION_TYPES, SCALAR_TYPES, is_list, is_mapping
 
 __all__ = ["EncodedEvent", "decode_publication", "encode_publication", "read_header"]

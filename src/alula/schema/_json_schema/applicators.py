@@ -58,10 +58,12 @@ def any_of(location: SchemaLocation, schema: Schema) -> Check:
     def check(value: object, path: str, failures: Failures) -> object:
         tried: Failures = []
         for branch in branches:
-            before = len(tried)
-            new = branch(value, path, tried)
-            if len(tried) == before:  # not `not tried`: earlier branches have failed
+            # A list for each branch: in a full one, it would end early and seem to pass.
+            of_branch: Failures = []
+            new = branch(value, path, of_branch)
+            if not of_branch:
                 return new
+            tried += of_branch[: MOST_LISTED - len(tried)]
         failures += [*tried, failure(path, where, "anyOf", {}, message)]
         return value
 
@@ -77,9 +79,11 @@ def one_of(location: SchemaLocation, schema: Schema) -> Check:
         tried: Failures = []
         passed: list[tuple[int, object]] = []
         for index, branch in enumerate(branches):
-            before = len(tried)
-            new = branch(value, path, tried)
-            if len(tried) == before:
+            of_branch: Failures = []  # as in `any_of`
+            new = branch(value, path, of_branch)
+            if of_branch:
+                tried += of_branch[: MOST_LISTED - len(tried)]
+            else:
                 passed.append((index, new))
         if len(passed) == 1:
             return passed[0][1]
@@ -321,7 +325,7 @@ def contains(location: SchemaLocation, schema: Schema) -> Check:
             converted = one(item, f"{path}/{index}", of_item)
             if of_item:
                 # A body of 1 MB can have hundreds of thousands of wrong items.
-                tried += of_item[: max(0, MOST_LISTED - len(tried))]
+                tried += of_item[: MOST_LISTED - len(tried)]
             else:
                 new[index] = converted
                 matches += 1

@@ -8,19 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from alula.query._grammar import COMMON_FILTERS, COMMON_OPERATORS
+from alula.query._grammar import COMMON_FILTERS, COMMON_OPERATORS, Operand, operand_types
 from alula.schema._failures import SchemaError
 from alula.types import is_array, is_list, is_mapping
 
 __all__ = [
-    "FLAGS",
     "LEVELS",
-    "LISTED",
-    "LISTED_IF_OPENED",
     "NOTHING_OPENED",
-    "ORDERED",
-    "SIZES",
-    "TEXTS",
     "Extensions",
     "Opened",
     "beside_the_common",
@@ -31,18 +25,6 @@ __all__ = [
 
 Extensions: TypeAlias = Mapping[str, Mapping[str, Any]]
 
-ORDERED: Final = ("$gt", "$gte", "$lt", "$lte", "$ne")
-"""The common operators that take a value of the property's type."""
-LISTED: Final = ("$in", "$nin")
-"""The common operators that take a list of these."""
-LISTED_IF_OPENED: Final = frozenset({"$all", "$contains", "$overlaps"})
-"""Operators that a service may open, which take a list, too."""
-TEXTS: Final = frozenset({"$regex", "$options", "$like", "$notlike", "$ilike"})
-"""Operators that a service may open, which take text."""
-FLAGS: Final = frozenset({"$exists", "$null"})
-"""Operators that a service may open, which take true or false."""
-SIZES: Final = frozenset({"$size"})
-"""Operators that a service may open, which take a number of items."""
 LEVELS: Final = 4
 """How many parts a dotted name may have."""
 _TYPE_NAMES: Final[Mapping[type, str]] = {
@@ -50,6 +32,12 @@ _TYPE_NAMES: Final[Mapping[type, str]] = {
     int: "integer",
     float: "number",
     bool: "boolean",
+}
+_OPERANDS: Final[Mapping[Operand, Any]] = {
+    "text": {"type": "string"},
+    "flag": {"type": "boolean"},
+    "count": {"type": "integer", "minimum": 0},
+    "any": True,
 }
 _DIRECTION: Final = {"type": "integer", "enum": [1, -1]}
 _CRITERIA: Final = "QueryCriteria"
@@ -189,12 +177,8 @@ def _criterion(
     if "array" in _types(inner) and "items" in inner:
         # In a query, a list matches by one of its elements, too.
         value = {"anyOf": [inner["items"], schema]}
-    some = _listed(value)
-    tests: dict[str, Any] = {
-        **dict.fromkeys(ORDERED, value),
-        **dict.fromkeys(LISTED, some),
-        **{name: _operand(name, value, some) for name in opened},
-    }
+    kinds: dict[Operand, Any] = {**_OPERANDS, "value": value, "list": _listed(value)}
+    tests: dict[str, Any] = operand_types(kinds, opened)
     if "$not" in opened:
         tests["$not"] = _closed({name: test for name, test in tests.items() if name != "$not"})
     operators = _closed({**tests, **extension})
@@ -207,19 +191,6 @@ def _criterion(
 def _listed(item: object) -> dict[str, Any]:
     """Return the schema of a list of items, which a query string may send as its only item."""
     return {"type": "array", "items": item, "x-list-of-one": True}
-
-
-def _operand(operator: str, value: object, some: object) -> object:
-    """Return the schema of the operand of an operator that a service opens."""
-    if operator in LISTED_IF_OPENED:
-        return some
-    if operator in TEXTS:
-        return {"type": "string"}
-    if operator in FLAGS:
-        return {"type": "boolean"}
-    if operator in SIZES:
-        return {"type": "integer", "minimum": 0}
-    return value if operator == "$eq" else True  # only the store knows others
 
 
 def _types(schema: Mapping[str, Any]) -> set[str]:

@@ -37,17 +37,12 @@ from pydantic import (
 )
 from typing_extensions import ReadOnly, TypedDict, is_typeddict
 
+from alula.query._grammar import Operand, operand_types
 from alula.query._query import as_list
 from alula.schema._failures import SchemaError, failures_of_model, refusal
 from alula.schema._json_schema.query_schema import (
-    FLAGS,
     LEVELS,
-    LISTED,
-    LISTED_IF_OPENED,
     NOTHING_OPENED,
-    ORDERED,
-    SIZES,
-    TEXTS,
     Extensions,
     Opened,
     beside_the_common,
@@ -73,6 +68,9 @@ _union: Any = Union
 _list: Any = list
 _dict: Any = dict
 _typed_dict: Any = TypedDict
+
+_SIZE: TypeForm = _annotated[int, Field(ge=0)]
+_OPERANDS: Mapping[Operand, TypeForm] = {"text": str, "flag": bool, "count": _SIZE, "any": Any}
 
 
 class QueryModel:
@@ -126,12 +124,11 @@ class QueryModel:
         branches = _annotated[again, Field(min_length=1)]
         inner = _closed("QueryCriteria", {**criteria, "$or": branches, "$and": branches})
         branches = _annotated[_list_form(_list[inner]), Field(min_length=1)]
-        size = _annotated[int, Field(ge=0)]
         # Without fields there is no name: a pattern that no text matches.
         names = _literal[tuple(criteria)] if criteria else _annotated[str, Field(pattern=r"^\b$")]
         parts = {
-            "$limit": size,
-            "$skip": size,
+            "$limit": _SIZE,
+            "$skip": _SIZE,
             # A dict keeps the order of its names, which counts here; a TypedDict does not.
             "$sort": _dict[names, _text_form(Literal[1, -1])],
             "$select": _list_form(_list[names], of_one=True),
@@ -171,11 +168,8 @@ def _criterion(
     """Return the type of the condition on one field: a value, or operators."""
     value = _value(type_)
     some = _list_form(_list[value], of_one=True)
-    tests: dict[str, TypeForm] = {
-        **dict.fromkeys(ORDERED, value),
-        **dict.fromkeys(LISTED, some),
-        **{operator: _operand(operator, value, some) for operator in opened},
-    }
+    kinds: dict[Operand, TypeForm] = {**_OPERANDS, "value": value, "list": some}
+    tests: dict[str, TypeForm] = operand_types(kinds, opened)
     if "$not" in opened:
         tests["$not"] = _closed(f"{name} not", {n: t for n, t in tests.items() if n != "$not"})
     operators = {**tests, **extension}
@@ -187,19 +181,6 @@ def _criterion(
 
     tested = _annotated[_closed(f"{name} operators", operators), Tag("operators")]
     return _annotated[_union[_annotated[value, Tag("value")], tested], Discriminator(tag)]
-
-
-def _operand(operator: str, value: TypeForm, some: TypeForm) -> TypeForm:
-    """Return the type of the operand of an operator that a service opens."""
-    if operator in LISTED_IF_OPENED:
-        return some
-    if operator in TEXTS:
-        return str
-    if operator in FLAGS:
-        return bool
-    if operator in SIZES:
-        return _annotated[int, Field(ge=0)]
-    return value if operator == "$eq" else Any  # only the store knows others
 
 
 def _value(type_: TypeForm) -> TypeForm:

@@ -15,7 +15,7 @@ from uuid import UUID
 from alula.adapters.sql._columns._column_types import SQL_OPERATORS, ColumnType, Comparison
 from alula.adapters.sql._names import Dialect
 from alula.errors import BadRequest
-from alula.outgoing import iso_duration, javascript_date
+from alula.outgoing._text import iso_duration, javascript_date
 from alula.types import JSONValue, is_array
 
 __all__ = ["ArrayType", "JsonType"]

@@ -35,7 +35,7 @@ from alula.adapters.sql._tables._foreign_keys import (
     names_to_compare,
 )
 from alula.adapters.sql._tables._pydantic_models import is_pydantic_model, pydantic_table
-from alula.outgoing import now_as_in_json
+from alula.outgoing._text import now_as_in_json
 
 __all__ = [
     "Column",

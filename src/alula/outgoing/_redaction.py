@@ -1,156 +1,218 @@
-"""How values leave the application: JSON encoders, redacted records, HTML, lines of a log.
+"""How a property is hidden from clients. There is one way, of which all others are spellings.
 
-What clients may see belongs to the record itself, not to the call that returned it. Wherever a
-`RedactedRecord` ends up (nested in another record, in a list, in the data of an error or an event),
-only its ``public`` part is sent.
+A hook gives each record of a result a *view*: the part of it that clients may see. `redact_result`
+makes the record a `RedactedRecord`, which carries its view wherever it goes: into REST responses,
+acknowledgements and events of sockets, streams, pages, related records, metadata of files and data
+of errors. Everything that sends calls `public_part`, which replaces each such record by its view. A
+copy that own code makes of a record still has its `HiddenValue`s, which no encoder sends.
+
+A client must not find out a hidden value by asking for it either: `check_hidden` refuses queries
+that name a property which is always hidden. A service with a schema refuses them itself, since the
+schema of its queries lacks the property.
+
+The spellings:
+
+- ``with_schema(..., hidden=["password"])``, ``resolve({"password": hidden})`` in ``external`` or
+  `resolve_external`, ``writeOnly`` in a JSON Schema, `SecretStr` in a model,
+- a function in ``external`` that returns `UNSET`, or another value, for some records,
+- ``protect("password")`` of `alula.authentication`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import fields, is_dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Protocol, Self
 
+from alula.errors import BadRequest, FrameworkError
+from alula.outgoing._encoders import as_mapping
 from alula.types import (
     COLLECTION_TYPES,
     PAGE_NAMES,
     SCALAR_TYPES,
     STANDARD_METHODS,
+    UNSET,
     JSONValue,
     Page,
     is_mapping,
 )
 
-__all__ = ["HiddenValue", "RedactedRecord", "public_part", "register_json_encoder"]
-
-T = TypeVar("T")
-
-JSON_ENCODERS: Final[dict[type, Callable[[Any], object]]] = {}
-"""By type: the function that turns its instances into a value that JSON knows."""
+__all__ = [
+    "HiddenValue",
+    "HiddenValueError",
+    "RedactedRecord",
+    "check_hidden",
+    "hidden_value",
+    "is_redacted",
+    "map_records",
+    "public_part",
+    "records_in_error",
+    "records_of",
+    "redact_error",
+    "redact_result",
+    "shown_value",
+    "without_properties",
+]
 
 _ONE_RECORD: Final = frozenset({"", *STANDARD_METHODS}) - {"find"}
 """Methods that return records and lists of them; "" means an element of a list."""
 
 # `Any`, so that a type checker does not take what they hold for unknown.
 _PAGE: Final[Any] = Page
-_HTML_ESCAPES: Final = str.maketrans(
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
-)
-_LONGEST_LINE: Final = 2000
-_CONTROLS: Final = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
-_DIRECTIONS: Final = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))  # bidi controls: spoofing
-_LINE_ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*_CONTROLS, *_DIRECTIONS)}
-_SENT_AS_THEY_ARE: Final[Any] = (Mapping, str, int, float, list, tuple)
 
 
-def register_json_encoder(type_: type[T], encoder: Callable[[T], object]) -> None:
-    """Send instances of a type, and of its subclasses, in a JSON form that you choose.
+class Call(Protocol):
+    """A call of a service: what redaction reads and sets of a `HookContext`."""
+
+    method: str
+    data: Any
+    params: Any
+    result: Any
+    dispatch: Any
+
+
+# -- the call --------------------------------------------------------------------------------------
+
+
+def redact_result(
+    call: Call,
+    view: Callable[[Any], Any],
+    view_extras: Callable[[dict[str, Any]], Mapping[str, Any]],
+    redacted_by: object = None,
+) -> None:
+    """Set what clients get of a result, and make each record of the result a redacted one.
 
     Args:
-        type_: The type. Subclasses of ``str``, ``int``, ``float``, ``list`` and ``dict`` are always
-            sent as these, with or without an encoder.
-        encoder: Takes an instance; returns a value that JSON knows, or one that has an encoder.
+        call: The call; its ``dispatch`` and ``result`` change.
+        view: Called once with each record; returns its view, which holds no redacted records. If
+            another hook has set what clients get, those records come first.
+        view_extras: Returns the view of the entries of a page beyond the standard ones. It is
+            called for what clients get, then for the result.
+        redacted_by: What redacts. A record that it redacted in another call keeps its view.
+    """
+    result, method = call.result, call.method
+    # The result itself still needs its redaction: it may become a part of another record.
+    is_set = call.dispatch is not UNSET
+    views: list[Any] = []
+
+    def show(record: Any) -> Any:
+        views.append(record.public if is_redacted(record, redacted_by) else view(record))
+        return views[-1]
+
+    call.dispatch = map_records(call.dispatch if is_set else result, method, show, view_extras)
+    made = iter(views)
+
+    def redact(record: object) -> Any:
+        shown = show(record) if is_set else next(made)
+        if not is_mapping(record):
+            return record
+        return RedactedRecord(record, shown, redacted_by or getattr(record, "redacted_by", None))
+
+    call.result = map_records(result, method, redact, view_extras, redact=True)
+
+
+def is_redacted(record: object, redacted_by: object) -> bool:
+    """Tell whether this has redacted a record already, in another call."""
+    return (
+        isinstance(record, RedactedRecord)
+        and redacted_by is not None
+        and record.redacted_by is redacted_by
+    )
+
+
+def records_in_error(error: FrameworkError, call: Call) -> list[Any]:
+    """Return the records of the result that an error may contain: hooks have seen them whole."""
+    if call.result is UNSET or (error.data is None and error.errors is None):
+        return []
+    return [
+        record
+        for record in (call.result, *records_of(call.result, call.method)[0])
+        if is_mapping(record) and not isinstance(record, RedactedRecord | Page)
+    ]
+
+
+def redact_error(error: FrameworkError, records: Sequence[Any], views: Iterable[Any]) -> None:
+    """Redact records in the data of an error.
+
+    Args:
+        error: Its data changes.
+        records: Those of `records_in_error`.
+        views: The view of each of them.
+    """
+    redacted = list(map(RedactedRecord, records, map(public_part, views)))
+    if redacted:
+        error.data = _with_redacted(error.data, redacted)
+        error.errors = _with_redacted(error.errors, redacted)
+
+
+def _with_redacted(value: JSONValue, redacted: Sequence[RedactedRecord]) -> Any:
+    """Return a value in which these records, and copies of them, are redacted at any depth."""
+    if isinstance(value, RedactedRecord):
+        return value
+    if isinstance(value, Mapping):
+        # By equality, since hooks copy records into the data of errors.
+        same = next((record for record in redacted if record == value), None)
+        if same is not None:
+            return same
+        return {name: _with_redacted(inner, redacted) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_redacted(inner, redacted) for inner in value]
+    return value
+
+
+def check_hidden(call: Call, hidden: Collection[str]) -> None:
+    """Refuse queries that let a client find out the value of a hidden property, bit by bit.
+
+    ``$select`` may name it: the records come without it.
+
+    Args:
+        call: The call. Those of the application may name every property.
+        hidden: The properties.
 
     Raises:
-        TypeError: ``type_`` is not a type, or ``encoder`` is not callable.
-
-    Examples:
-        >>> from decimal import Decimal
-        >>> class Money(Decimal): ...
-        >>> register_json_encoder(Money, lambda money: f"{money} EUR")
+        BadRequest: The query names one, or ``$rename`` in the data copies one.
     """
-    if not isinstance(type_, type) or not callable(encoder):
-        raise TypeError(
-            f"register_json_encoder takes a type and a function, not {type_!r} and {encoder!r}"
-        )
-    JSON_ENCODERS[type_] = encoder
+    if call.params.provider is None:
+        return
+    data = call.data
+    name = _hidden_name_in(call.params["query"], hidden)
+    if name is None and is_mapping(data) and is_mapping(data.get("$rename")):
+        name = _hidden_name_in(data["$rename"], hidden)
+    if name is not None:
+        raise BadRequest(f"Invalid query: {name} is hidden; remove it from the query")
 
 
-def json_encoder_of(type_: type) -> Callable[[Any], object] | None:
-    """Return the encoder registered for a type or its nearest base class, None without one."""
-    return next((JSON_ENCODERS[base] for base in type_.__mro__ if base in JSON_ENCODERS), None)
-
-
-def now_as_in_json() -> datetime:
-    """Return the current time in UTC with milliseconds, which is what JSON has of a time.
-
-    A client can then find a record by the time that it received. With microseconds in the store, a
-    page of records after that time would begin with the last record of the page before.
-    """
-    now = datetime.now(UTC)
-    return now.replace(microsecond=now.microsecond // 1_000 * 1_000)
-
-
-def javascript_date(moment: datetime) -> str:
-    """Return a datetime as ``JSON.stringify`` writes a date: UTC, milliseconds, ``Z``.
+def _hidden_name_in(query: Any, hidden: Collection[str], *, are_names: bool = False) -> str | None:
+    """Return the first name of a hidden property in a query, None if there is none.
 
     Args:
-        moment: Without a time zone, it is UTC. One whose year does not exist in UTC keeps its
-            offset.
-
-    Examples:
-        >>> javascript_date(datetime(2026, 1, 31, 12))
-        '2026-01-31T12:00:00.000Z'
+        query: A query, or a part of it below a name that begins with ``$``.
+        hidden: The properties.
+        are_names: Whether strings are names of properties here, too.
     """
-    if moment.tzinfo is not None:
-        try:
-            moment = moment.astimezone(UTC)
-        except OverflowError:  # before the year 1 or after 9999 in UTC: clients can send such dates
-            return moment.isoformat(timespec="milliseconds")
-    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    waiting = [(query, are_names)]  # a loop, not recursion: a client chooses the depth
+    while waiting:
+        value, are_names = waiting.pop()
+        if is_mapping(value):
+            for key, inner in value.items():
+                name = str(key)
+                if name.partition(".")[0] in hidden:
+                    return name
+                if name[:1] == "$":
+                    if name != "$select":
+                        waiting.append((inner, name == "$sort"))
+                elif are_names or name.isdecimal():  # query strings make objects of long lists
+                    waiting.append((inner, are_names))
+        elif isinstance(value, COLLECTION_TYPES):
+            waiting += ((item, are_names) for item in value)
+        elif (
+            are_names and isinstance(value, str) and value.lstrip("+-").partition(".")[0] in hidden
+        ):
+            return value
+    return None
 
 
-def iso_duration(duration: timedelta) -> str:
-    """Return a duration in ISO 8601, with days as its largest unit.
-
-    Examples:
-        >>> iso_duration(timedelta(hours=26, milliseconds=500))
-        'P1DT2H0.5S'
-        >>> iso_duration(-timedelta(minutes=1))
-        '-PT1M'
-    """
-    sign, rest = ("-", -duration) if duration < timedelta() else ("", duration)
-    minutes, seconds = divmod(rest.seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    fraction = f".{rest.microseconds:06}".rstrip("0") if rest.microseconds else ""
-    days = f"{rest.days}D" if rest.days else ""
-    parts = (f"{hours}H" * bool(hours), f"{minutes}M" * bool(minutes))
-    units = "".join(parts) + (f"{seconds}{fraction}S" if seconds or fraction else "")
-    return f"{sign}P{days}T{units}" if units else f"{sign}P{days or 'T0S'}"
-
-
-def escape_html(text: str) -> str:
-    """Return a text for HTML, as content or as the value of an attribute.
-
-    ``html.escape`` of Python does the same. To import it loads the names of 2,231 characters, which
-    nothing here needs.
-
-    Examples:
-        >>> escape_html("<a & b>")
-        '&lt;a &amp; b&gt;'
-    """
-    return text.translate(_HTML_ESCAPES)
-
-
-def one_line(text: str) -> str:
-    """Return text with control characters escaped, so that it stays one line in a log.
-
-    Surrogates are escaped as well: a stream that cannot encode them would lose the whole line.
-    """
-    if text.isprintable():  # most text is; then there is nothing to escape
-        return text
-    line = text.translate(_LINE_ESCAPES)
-    return line if line.isascii() else line.encode("utf-8", "backslashreplace").decode()
-
-
-def short_line(text: str) -> str:
-    """Return the first 2,000 characters of text as one line, with dots if there are more.
-
-    For text of any length that a client chose, such as the path of a request.
-    """
-    return one_line(text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}...")
+# -- hidden values ---------------------------------------------------------------------------------
 
 
 class HiddenValueError(TypeError):
@@ -257,6 +319,9 @@ def shown_value(value: Any) -> Any:
 def _is_masked(value: object, shown: object) -> bool:
     """Tell whether clients see another value, such as the last digits of a number."""
     return type(value) in _MASKED and shown != value
+
+
+# -- redacted records ------------------------------------------------------------------------------
 
 
 class RedactedRecord(dict[str, Any]):
@@ -406,42 +471,6 @@ def _replace_redacted(
     return replaced
 
 
-def as_mapping(value: object) -> Any:
-    """Return the mapping that an object is sent as; values that are not sent as one are unchanged.
-
-    Code that hides properties needs them by the names that clients see. For a Pydantic model,
-    these are its aliases.
-    """
-    type_ = type(value)
-    if type_ in SCALAR_TYPES or isinstance(value, _SENT_AS_THEY_ARE):
-        return value
-    if (encoder := json_encoder_of(type_)) is not None:
-        encoded = encoder(value)
-        return encoded if is_mapping(encoded) else value
-    # A class has the attributes of its instances (model_dump, the fields), but is not a record.
-    if isinstance(value, type):
-        return value
-    if hasattr(value, "model_dump"):
-        return dump_model(value, "python")
-    if is_dataclass(value):
-        names = (field.name for field in fields(value))
-        return {name: getattr(value, name) for name in names if not name.startswith("_")}
-    return value
-
-
-def dump_model(model: Any, mode: str) -> dict[str, Any]:
-    """Return an object with ``model_dump`` as a mapping, under the aliases of its fields.
-
-    Args:
-        model: A Pydantic model, or an object with the same method.
-        mode: ``"python"`` or ``"json"``.
-    """
-    # Others than Pydantic may have a model_dump that takes no by_alias.
-    by_alias = {"by_alias": True} if hasattr(type(model), "model_fields") else {}  # pyright: ignore[reportUnknownArgumentType]  # as in `public_part`
-    dumped: dict[str, Any] = model.model_dump(mode=mode, **by_alias)
-    return dumped
-
-
 def without_properties(value: object, names: Collection[str]) -> object:
     """Return a value without the properties of these names, at any depth.
 
@@ -462,6 +491,9 @@ def without_properties(value: object, names: Collection[str]) -> object:
     if isinstance(found, COLLECTION_TYPES):
         return [without_properties(inner, names) for inner in found]
     return found
+
+
+# -- the records of a result -----------------------------------------------------------------------
 
 
 def map_records(
@@ -536,3 +568,29 @@ def _has_records(result: JSONValue, method: str) -> bool:
     return isinstance(result.get("data"), list | tuple) and (
         method == "find" or result.keys() >= PAGE_NAMES
     )
+
+
+def records_of(
+    result: object, method: str, new: Iterable[Any] | None = None
+) -> tuple[list[Any], list[dict[str, Any]]]:
+    """Return the records of a result, and the further entries of its pages: see `map_records`.
+
+    Args:
+        result: The result.
+        method: The name of the method.
+        new: What replaces the records, where an entry of a page holds them.
+    """
+    records: list[Any] = []
+    found: list[dict[str, Any]] = []
+    made = None if new is None else iter(new)
+
+    def take(record: Any) -> Any:
+        records.append(record)
+        return record if made is None else next(made)
+
+    def note(extras: dict[str, Any]) -> dict[str, Any]:
+        found.append(extras)
+        return extras
+
+    map_records(result, method, take, note)
+    return records, found

@@ -1,36 +1,28 @@
-"""When records were created, updated and deleted."""
+"""`timestamps`: when records were created, and last changed."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-from alula._context import HookContext, Params
-from alula._service_object import check_multi, multi_check
+from alula._context import HookContext
 from alula.common_hooks._call import (
     change_data,
     check_properties,
     has_operators,
     keep_stored,
-    narrow,
-    own_service,
     split_changes,
     write_kept,
 )
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
-from alula.outgoing import now_as_in_json
-from alula.types import METHODS_WITHOUT_DATA, UNSET
+from alula.outgoing._text import now_as_in_json
+from alula.types import METHODS_WITHOUT_DATA
 
-__all__ = ["soft_delete", "timestamps", "unix_milliseconds", "utc_now"]
+__all__ = ["check_clock", "timestamps", "unix_milliseconds", "utc_now"]
 
 _KINDS: Final = ("before", "around")
-_CHANGES: Final = frozenset({"update", "patch"})
-_HIDING: Final = frozenset({"find", "get", "update", "patch", "remove"})
-
-# `service.find(with_deleted=True)` of the application's own code.
-Params.declare("with_deleted")
 
 
 def unix_milliseconds() -> int:
@@ -59,8 +51,8 @@ def timestamps(
     the data says about them is ignored. All records of a list get the same time. An `update` keeps
     the stored time of creation, which it reads first and makes a condition of the write.
 
-    Register it as an around hook where a schema requires the properties: its checks run behind all
-    around hooks.
+    Register it as an around hook where a schema requires the properties: the checks of the schema
+    run after all around hooks have begun.
 
     Args:
         created: The property for the time of creation; None for none.
@@ -85,7 +77,7 @@ def timestamps(
     """
     names = tuple(name for name in (created, updated) if name is not None)
     check_properties("timestamps", *names)
-    _check_clock("timestamps", now)
+    check_clock("timestamps", now)
 
     async def stamp(context: HookContext, next: Next | None = None) -> None:
         method = context.method
@@ -126,75 +118,12 @@ def timestamps(
     )
 
 
-@hook_factory("soft_delete()")
-def soft_delete(field: str = "deletedAt", *, now: Callable[[], object] = unix_milliseconds) -> Hook:
-    """Return a hook by which `remove` marks records as deleted, and other methods do not see them.
-
-    Deleted records are a `NotFound`. The mark is a condition of each query, so of two concurrent
-    removals one succeeds. `remove` returns the marked record, and emits ``removed``. Clients cannot
-    set the mark. Register the hook for all methods: ``before=[soft_delete()]``.
-
-    Calls of the application see deleted records with ``with_deleted=True``. Such a `patch` that
-    sets the property to None restores a record; such a `remove` removes for good.
-
-    Args:
-        field: The property for the time of the removal. Other records have None there, or none.
-        now: As for `timestamps`.
+def check_clock(hook: str, now: object) -> None:
+    """Refuse what is not a function that returns the time.
 
     Raises:
-        TypeError: The name is not a string, or ``now`` is not a function.
-        ValueError: The name is not that of a property.
-        RuntimeError: By the hook: the service has no `patch`, or belongs to another application.
-
-    Examples:
-        >>> import asyncio
-        >>> from alula import App
-        >>> from alula.adapters.memory import MemoryService
-        >>> app = App().use("notes", MemoryService([{"id": 1}]))
-        >>> notes = app.service("notes").hooks(before=[soft_delete(now=lambda: 1234)])
-        >>> asyncio.run(notes.remove(1))
-        {'id': 1, 'deletedAt': 1234}
-        >>> asyncio.run(notes.find())
-        []
-        >>> asyncio.run(notes.find(with_deleted=True))
-        [{'id': 1, 'deletedAt': 1234}]
+        TypeError: It is not.
     """
-    check_properties("soft_delete", field)
-    _check_clock("soft_delete", now)
-
-    def hide(context: HookContext, next: Next | None = None) -> object:
-        method, params = context.method, context.params
-        if params.provider is not None and (method == "create" or method in _CHANGES):
-            change_data(context, unmarked)
-        if method in _HIDING and params.get("with_deleted") is not True:
-            narrow(context, field, None)
-        return None if next is None else next()
-
-    def unmarked(data: Mapping[str, Any]) -> Mapping[str, Any]:
-        return split_changes(data, (field,))[0]
-
-    async def mark(context: HookContext, next: Next) -> None:
-        params = context.params
-        # A hook may have set the result already.
-        if params.get("with_deleted") is True or context.result is not UNSET:
-            await next()
-            return
-        service = own_service(context, "soft_delete")
-        patch: Any = getattr(service, "patch", None)
-        if not callable(patch):
-            raise RuntimeError(f"soft_delete needs a `patch` of {context.service!r}; it has none")
-        if context.id is None:
-            check_multi(context)
-        params = params.copy()
-        if multi_check(service) is not None:  # whose `remove` may have several records is checked
-            params.adapter = {**(params.adapter or {}), "multi": ["patch"]}
-        result: Any = patch(context.id, {field: now()}, params)
-        context.result = await result if hasattr(result, "__await__") else result
-
-    return annotate_hook(hide, kinds=_KINDS, innermost={"remove": mark})
-
-
-def _check_clock(hook: str, now: object) -> None:
     if not callable(now):
         raise TypeError(
             f"{hook}: now is {now!r}; give a function that returns the time, without brackets:"
