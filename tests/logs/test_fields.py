@@ -52,7 +52,7 @@ def test_records_that_a_queue_carries_to_another_thread_keep_it():
     handler.addFilter(RequestFields())
     with request_scope("r-1"):
         handler.handle(record())
-    assert '"request_id": "r-1"' in JsonFormatter().format(carried.get())
+    assert '"request_id":"r-1"' in JsonFormatter().format(carried.get())
 
 
 def test_others_add_fields_once_and_never_in_place_of_what_was_logged():

@@ -7,7 +7,8 @@ registered after the one where it came up. Rules held here:
   is done for failed requests too;
 - a step that calls ``next()`` and does not wait for it, or calls it twice, is an error that names
   the step; one that neither responds nor goes on is noted, for the message that names it later;
-- a plain function that ends with ``return next()`` costs a call and no coroutine.
+- a plain function that ends with ``return next()`` costs a call and no coroutine;
+- a function that always goes on (`goes_on`) is called without ``next``.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ __all__ = [
     "Step",
     "Steps",
     "always",
+    "goes_on",
     "ignores_body",
     "never",
     "run_steps",
@@ -62,6 +64,9 @@ Handler: TypeAlias = (
 """What a route takes: a function, or a list, a router or an ASGI application. By the first two,
 type checkers know the parameters of a lambda."""
 
+Direct: TypeAlias = Callable[[Request, Response], Awaitable[None] | None]
+"""Middleware after which a request always goes on, so it needs no ``next``."""
+
 M = TypeVar("M", bound=Callable[..., object])
 
 
@@ -84,12 +89,15 @@ class Step(NamedTuple):
         needs_body: Whether it has nothing to do for a request without a body.
         may_read_body: Tells whether the step may read the body of a request. If no step may, the
             body is not read.
+        direct: ``(req, res)``, called instead of ``function`` where a request always goes on
+            (see `goes_on`); None for most.
     """
 
     function: Callable[..., Any]
     takes_errors: bool = False
     needs_body: bool = False
     may_read_body: Callable[[Request], bool] = always
+    direct: Direct | None = None
 
 
 class Steps:
@@ -150,6 +158,27 @@ class Steps:
 def ignores_body(middleware: M) -> M:
     """Mark middleware that never reads the body of a request."""
     middleware.ignores_body = True  # type: ignore[attr-defined]  # ty: ignore[missing-attribute]  # a mark on the user's function
+    return middleware
+
+
+def goes_on(function: Direct) -> Middleware:
+    """Make middleware of a function ``(req, res)`` that neither responds nor reads the body.
+
+    The request goes on after it, unless it raises. So the chain calls the function itself, without
+    a ``next`` to make, to call and to check.
+    """
+
+    @ignores_body
+    def middleware(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
+        waiting = function(req, res)
+        return next() if waiting is None else go_on_later(waiting, next)
+
+    async def go_on_later(waiting: Awaitable[None], next: NextFunction) -> None:
+        await waiting
+        await next()
+
+    middleware.__module__, middleware.__qualname__ = function.__module__, function.__qualname__
+    middleware.direct = function  # type: ignore[attr-defined]  # ty: ignore[unresolved-attribute]  # pyright: ignore[reportFunctionMemberAccess]  # a mark, as `ignores_body` sets one
     return middleware
 
 
@@ -244,14 +273,17 @@ async def run_steps(  # one loop: a step costs no coroutine of its own
     Raises:
         Exception: What ``after_last`` raises.
     """
+    chain = steps, req, res, after_last
     for position in range(at, len(steps)):
-        function, takes_errors, needs_body, _ = steps[position]
-        if takes_errors is (error is None):
-            continue
-        if needs_body and not req.has_body:
+        function, takes_errors, needs_body, _, direct = steps[position]
+        if takes_errors is (error is None) or (needs_body and not req.has_body):
             continue
         try:
-            following = Next((steps, req, res, after_last), position + 1)
+            if direct is not None:
+                if (waiting := direct(req, res)) is not None:
+                    await waiting
+                continue
+            following = Next(chain, position + 1)
             if error is None:
                 result = function(req, res, following)
             else:

@@ -65,7 +65,8 @@ class Endpoints:
         """Return the endpoint of a request or a websocket, None if it is for another part."""
         if scope["type"] == "lifespan":
             return None
-        return self.at(f"{unquote(split_path(scope)[1])}/")
+        path = split_path(scope)[1]
+        return self.at(f"{unquote(path) if '%' in path else path}/")
 
     def close(self) -> None:
         """Tell all endpoints that the server stops."""

@@ -60,7 +60,6 @@ class Request:
     ended_by: Any = None  # the middleware that neither responded nor went on, for the message
     _cookies: dict[str, str] | None = None
     _hides_id: bool = False
-    _root: str = ""  # where the whole application is mounted in another
 
     def __init__(self, app: Any, scope: Scope, receive: Receive) -> None:
         self.app = app
@@ -75,11 +74,7 @@ class Request:
         self._query: dict[str, Any] | None = None if scope["query_string"] else {}
         # The credentials, until there is a `_framework` to have them.
         self._authentication: Mapping[str, Any] | None = None
-        path: str = scope["path"]
-        raw: bytes | None = scope.get("raw_path")
-        if raw is None or _PERCENT in raw or "%" in path or scope.get("root_path"):
-            self._root, path = split_path(scope)
-        self.path = path
+        self._root, self.path = split_path(scope)
         sent = self.sent_headers = headers.sent
         if b"content-length" in sent or b"transfer-encoding" in sent:
             self.has_body = sent.get(b"content-length") != b"0"
@@ -271,8 +266,11 @@ def split_path(scope: Scope) -> tuple[str, str]:
         scope: Of a request or a websocket.
     """
     path: str = scope["path"]
-    root: str = scope.get("root_path", "").rstrip("/")
+    root: str = scope.get("root_path", "")
     raw: bytes | None = scope.get("raw_path")
+    if not root and raw is not None and _PERCENT not in raw and "%" not in path:
+        return "", path  # nearly all requests
+    root = root.rstrip("/")
     encoded = "" if raw is None else raw.decode("latin-1")
     is_as_sent = raw is not None and _decoded(encoded) == path
     if not is_as_sent:

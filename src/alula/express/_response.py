@@ -8,8 +8,9 @@ application can take its place.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final, Self, TypeAlias
 from urllib.parse import quote
 
@@ -40,10 +41,11 @@ _LOCATION_SAFE: Final = "%;,/?:@&=+$-_.!~*'()#[]"
 Wrapper: TypeAlias = Callable[[ASGIApp], ASGIApp]
 """Puts an ASGI middleware around a response."""
 
-WholeFunction: TypeAlias = "Callable[[Response], Any]"
-"""``(res)``, plain or asynchronous: runs before a whole response is sent, and may change it.
+WholeFunction: TypeAlias = "Callable[[Response], Awaitable[None] | None]"
+"""``(res)``, plain or asynchronous: runs before a whole response is sent, and may change it."""
 
-What it returns, unless that is None, is called afterwards with whether the response was sent."""
+EndFunction: TypeAlias = Callable[[BaseException | None], object]
+"""Called when a request has ended, with the error that has ended it; None if it was sent."""
 
 _COMMON: Final = {
     pair: (pair[0].encode(), pair[1].encode())
@@ -52,6 +54,7 @@ _COMMON: Final = {
         ("content-type", _HTML),
         ("content-type", _TEXT),
         ("vary", "Accept"),
+        ("vary", "Accept-Encoding, Accept"),
     )
 }
 
@@ -86,6 +89,15 @@ def with_one_vary(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, b
     return [*others, (b"vary", b", ".join(names.values()))]
 
 
+@lru_cache(maxsize=256)  # nearly all responses have one of a few
+def _joined_vary(names: str | None, name: str) -> str:
+    if not is_header_name(name):
+        raise ValueError(f"{name!r} is not the name of a header")
+    if names is None:
+        return name
+    return names if name.lower() in map(str.strip, names.lower().split(",")) else f"{names}, {name}"
+
+
 class Response:
     """The response to a request, until it is sent.
 
@@ -94,6 +106,9 @@ class Response:
         data: In middleware after a service: what the formatter will send.
         hook: In middleware after a service: the hook context of the call.
         headers_sent: Whether something has responded; responding again is an error.
+        sent_status: The status that was sent, None before.
+        sent_bytes: How many bytes of a body were sent.
+        is_sent: Whether the whole response was sent.
     """
 
     status_code: int
@@ -108,7 +123,11 @@ class Response:
         self.req = req
         # Python 3.11 reads these four times as fast as defaults of the class.
         self.status_code, self.headers_sent = 200, False
-        self._wrappers: list[tuple[Wrapper, WholeFunction | None]] = []  # the first is outermost
+        self.sent_status: int | None = None
+        self.sent_bytes, self.is_sent = 0, False
+        self._wrappers: list[Wrapper] = []  # the first is outermost
+        self._whole_functions: list[WholeFunction] = []  # those that stand in for wrappers
+        self._end_functions: list[EndFunction] = []
         self._headers: dict[str, str | list[str]] = {}
 
     def __repr__(self) -> str:
@@ -258,13 +277,11 @@ class Response:
         Raises:
             ValueError: It is not the name of a header.
         """
-        if not is_header_name(name):
-            raise ValueError(f"{name!r} is not the name of a header")
         old = self._headers.get("vary")
         names = ", ".join(old) if isinstance(old, list) else old
-        if names is None or name.lower() not in map(str.strip, names.lower().split(",")):
-            value = name if names is None else f"{names}, {name}"
-            self._headers["vary"] = value
+        joined = _joined_vary(names, name)
+        if joined != names:
+            self._headers["vary"] = joined
         return self
 
     def json(self, value: object) -> None:
@@ -360,7 +377,21 @@ class Response:
                 wrapper, unless one of the others has no such function: a response that passes
                 wrappers costs three coroutines for each of them.
         """
-        self._wrappers.append((wrapper, whole))
+        self._wrappers.append(wrapper)
+        if whole is not None:
+            self._whole_functions.append(whole)
+
+    def on_end(self, function: EndFunction) -> None:
+        """Call a function when the request has ended: it was sent, has failed, or was cancelled.
+
+        The last function is called first. `sent_status`, `sent_bytes` and `is_sent` are set then.
+        """
+        self._end_functions.append(function)
+
+    def ended(self, error: BaseException | None = None) -> None:
+        """Call the functions of `on_end`."""
+        for function in reversed(self._end_functions):
+            function(error)
 
     @property
     def whole_body(self) -> bytes:
@@ -384,32 +415,29 @@ class Response:
         return self
 
     async def finish(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response."""
-        functions = [whole for _, whole in self._wrappers if whole is not None]
+        """Send the response: in one call if its whole body is known, and the server can take it."""
+        whole_functions = self._whole_functions
         if (
             self._app is not None
             or not isinstance(self._body, bytes)
-            or len(functions) < len(self._wrappers)
+            or len(whole_functions) < len(self._wrappers)
         ):
-            response: ASGIApp = self._send
-            for wrapper, _ in reversed(self._wrappers):
-                response = wrapper(response)
-            await response(scope, receive, send)
+            await self._send_in_parts(scope, receive, send)
             return
-        is_sent = False
-        ends: list[Callable[[bool], object]] = []
-        try:
-            for function in functions:
-                end = function(self)
-                if hasattr(end, "__await__"):
-                    end = await end
-                if end is not None:
-                    ends.append(end)
-            await self._send_whole(scope, send)
-            is_sent = True
-        finally:
-            for end in reversed(ends):
-                end(is_sent)
+        for function in whole_functions:
+            if (waiting := function(self)) is not None:
+                await waiting
+        status, headers, body = self._whole(scope)
+        server: ExchangeExtension | None = scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
+        if (
+            server is None
+            or server.send != send  # what wraps `send` has to see the messages
+            or "content-length" in self._headers
+            or not server.respond(status, headers, body)
+        ):
+            await self._send_messages(status, headers, body, send)
+        self.sent_status, self.is_sent = status, True
+        self.sent_bytes = len(body) if scope["method"] != "HEAD" else 0
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -429,12 +457,29 @@ class Response:
         for name in names:
             self._headers.pop(name, None)
 
+    async def _send_in_parts(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send a response that passes wrappers, or whose body is a stream or an application."""
+        has_body = scope["method"] != "HEAD"
+
+        async def count(message: Message) -> None:
+            await send(message)
+            if message["type"] == "http.response.start":
+                self.sent_status = message["status"]
+            else:
+                self.sent_bytes += len(message.get("body", b"")) * has_body
+                self.is_sent = not message.get("more_body", False)
+
+        response: ASGIApp = self._send
+        for wrapper in reversed(self._wrappers):
+            response = wrapper(response)
+        await response(scope, receive, count)
+
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response as an ASGI application."""
         if self._app is not None:
             await self._app(scope, receive, send)
         elif isinstance(self._body, bytes) or self.status_code in _WITHOUT_BODY:
-            await self._send_whole(scope, send)
+            await self._send_messages(*self._whole(scope), send)
         elif scope["method"] == "HEAD":
             self._check_status()
             head = {"status": self.status_code, "headers": self._raw_headers()}
@@ -445,25 +490,23 @@ class Response:
             head_of_stream = self.status_code, self._raw_headers()
             await send_stream(self._body, head_of_stream, scope, receive, send)
 
-    async def _send_whole(self, scope: Scope, send: Send) -> None:
-        """Send a response whose body is known: in one call, if the server can take it."""
+    def _whole(self, scope: Scope) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        """Return status, headers and body of a response whose body is known."""
+        status, body = self.status_code, self._body
         self._check_status()
-        body, status = self._body, self.status_code
         if status in _WITHOUT_BODY:
             self._drop("content-type", "content-length")
             body = b""
         # A wrong length set by middleware would break the connection.
         elif body or scope["method"] != "HEAD":
-            self._drop("content-length")
-        headers = self._raw_headers()
-        if "content-length" not in self._headers:
-            server: ExchangeExtension | None
-            server = scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
-            # What wraps `send` has to see the messages.
-            if server is not None and server.send == send and server.respond(status, headers, body):
-                return
-            if status not in _WITHOUT_BODY:
-                headers.append((b"content-length", b"%d" % len(body)))
+            self._headers.pop("content-length", None)
+        return status, self._raw_headers(), body
+
+    async def _send_messages(
+        self, status: int, headers: list[tuple[bytes, bytes]], body: bytes, send: Send
+    ) -> None:
+        if "content-length" not in self._headers and status not in _WITHOUT_BODY:
+            headers.append((b"content-length", b"%d" % len(body)))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
@@ -476,7 +519,7 @@ class Response:
         for name, value in self._headers.items():
             if name == "transfer-encoding":  # the server alone frames bodies
                 continue
-            if isinstance(value, str):
+            if type(value) is str:
                 raw.append(_COMMON.get((name, value)) or (name.encode(), value.encode("latin-1")))
             else:
                 raw.extend((name.encode(), text.encode("latin-1")) for text in value)

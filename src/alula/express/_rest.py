@@ -115,7 +115,10 @@ def _services_step(app: ExpressApplication, formatter: Formatter | None) -> Step
     async def respond(match: PlainMatch[ServiceHandle], req: Request, res: Response) -> None:
         await call_service(match, req, res)
         if not res.headers_sent:  # not an event stream
-            await send_result(formatter, req, res)
+            if formatter is None:
+                res.send_result(res.data)
+            else:
+                await send_result(formatter, req, res)
 
     def services(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
         match = lookup(req.path)

@@ -345,8 +345,12 @@ def step_of(item: Any) -> Step:
         return Step(functools.update_wrapper(handle, item))
     if isinstance(item, BodyParser):
         return Step(item, needs_body=True)
-    may_read_body = never if getattr(item, "ignores_body", False) else always
-    return Step(item, item_type is ItemType.ERROR_MIDDLEWARE, may_read_body=may_read_body)
+    return Step(
+        item,
+        item_type is ItemType.ERROR_MIDDLEWARE,
+        may_read_body=never if getattr(item, "ignores_body", False) else always,
+        direct=getattr(item, "direct", None) if inspect.isfunction(item) else None,
+    )
 
 
 # A slash or a backslash within a segment, and segments of dots. The application decodes its path,

@@ -169,24 +169,25 @@ class WebApplication(ServedApplication, Router):
             await existing(scope, receive, send)
         elif self.endpoints.is_used and (endpoint := self.endpoints.find(scope)) is not None:
             await endpoint(scope, receive, send)
-        elif scope["type"] == "http":
-            await self._serve_request(scope, receive, send)
-        else:
+        elif scope["type"] != "http":
             await self._serve_other(scope, receive, send)
-
-    async def _serve_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run a request through the steps, and send the response."""
-        req = Request(self, scope, receive)
-        res = Response(req)
-        after_last = partial(final_handler, req, res, self._existing)
-        # Here, and not in the server: any ASGI server may run this.
-        if len(scope["headers"]) > MAX_HEADERS:
-            await after_last(head_too_large(f"The request has over {MAX_HEADERS} headers"))
         else:
-            await run_steps(self._steps.for_request(req), req, res, after_last)
-        if not res.headers_sent:
-            await report_silence(self._steps.registered, req, res, after_last)
-        await res.finish(scope, req.receive, send)
+            req = Request(self, scope, receive)
+            res = Response(req)
+            try:
+                after_last = partial(final_handler, req, res, existing)
+                # Here, and not in the server: any ASGI server may run this.
+                if len(scope["headers"]) > MAX_HEADERS:
+                    await after_last(head_too_large(f"The request has over {MAX_HEADERS} headers"))
+                else:
+                    await run_steps(self._steps.for_request(req), req, res, after_last)
+                if not res.headers_sent:
+                    await report_silence(self._steps.registered, req, res, after_last)
+                await res.finish(scope, req.receive, send)
+            except BaseException as error:  # a cancellation, too
+                res.ended(error)
+                raise
+            res.ended()
 
     async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve an ASGI connection that is not a request."""

@@ -9,13 +9,23 @@ from typing import Any, Final, TypeAlias
 from alula._user_code import name_of
 from alula.logs._request_ids import current_request_id
 
-__all__ = ["RequestFields", "add_log_fields", "add_request_fields", "extra_fields"]
+__all__ = [
+    "STANDARD_ATTRIBUTES",
+    "RequestFields",
+    "add_log_fields",
+    "add_request_fields",
+    "extra_fields",
+]
 
 Fields: TypeAlias = Callable[[], Mapping[str, object]]
 
 _providers: Final[dict[Fields, None]] = {}
 
-_STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+STANDARD_ATTRIBUTES: Final = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "taskName",
+}
 """Attributes that `logging` itself sets on records."""
 
 
@@ -64,5 +74,5 @@ def extra_fields(record: logging.LogRecord) -> dict[str, Any]:
     return {
         name: value
         for name, value in record.__dict__.items()
-        if name not in _STANDARD and value is not None
+        if name not in STANDARD_ATTRIBUTES and value is not None
     }

@@ -7,15 +7,23 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from traceback import TracebackException
 from typing import Any, Final
 
 from alula._user_code import keep_user_frames
-from alula.logs._fields import add_request_fields, extra_fields
+from alula.logs._fields import STANDARD_ATTRIBUTES, add_request_fields, extra_fields
 from alula.outgoing import public_part
 from alula.outgoing._text import one_line
+
+# Logs work without orjson, which only the web layer needs.
+_quick_dumps: Callable[[object], bytes] | None
+try:
+    from orjson import dumps as _quick_dumps
+except ImportError:
+    _quick_dumps = None
 
 __all__ = ["ConsoleFormatter", "JsonFormatter"]
 
@@ -48,9 +56,13 @@ class JsonFormatter(logging.Formatter):
             }
         if record.stack_info:
             entry["stack"] = self.formatStack(record.stack_info)
-        for name, value in extra_fields(record).items():
-            # A field with the name `time` or `level` must not replace that of the record.
-            entry[f"{name}_" if name in entry else name] = _shown(value)
+        for name, value in record.__dict__.items():
+            if name not in STANDARD_ATTRIBUTES and value is not None:
+                shown = value if type(value) in _SCALARS else _shown(value)
+                # A field with the name `time` or `level` must not replace that of the record.
+                entry[f"{name}_" if name in entry else name] = shown
+        if _quick_dumps is not None and (line := _quick_line(entry, _quick_dumps)) is not None:
+            return line
         try:
             return _dumps(entry)
         except (TypeError, ValueError, RecursionError):
@@ -128,4 +140,20 @@ def _text(value: object) -> str:
 
 
 # ASCII only: readers disagree on which Unicode characters end a line.
-_dumps: Final = json.JSONEncoder(default=_text, allow_nan=False).encode
+_dumps: Final = json.JSONEncoder(default=_text, allow_nan=False, separators=(",", ":")).encode
+_SCALARS: Final = frozenset({str, int, float, bool})
+
+
+def _quick_line(entry: dict[str, Any], dumps: Callable[[object], bytes]) -> str | None:
+    """Return the line of a usual entry; None for one that only the standard library writes right.
+
+    A line of the access log takes a quarter of the time.
+    """
+    if not _SCALARS.issuperset(map(type, entry.values())):
+        return None
+    try:
+        line = dumps(entry)
+    except TypeError:  # an integer beyond 64 bits, or a lone surrogate
+        return None
+    # NaN would be null, and text that is not ASCII has to be escaped.
+    return line.decode() if line.isascii() and b":null" not in line else None

@@ -5,10 +5,9 @@ Request paths hold ids, so a span is named by its route: that of the service whi
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from opentelemetry import context as contexts
 from opentelemetry import metrics, trace
@@ -28,12 +27,6 @@ from alula.telemetry._conventions import (
 )
 
 __all__ = ["trace_requests"]
-
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-ASGIApp: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
-Outcome: TypeAlias = dict[str, str | int]
 
 # Any other method is `_OTHER`: clients could invent methods and flood the metrics with them.
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -55,12 +48,13 @@ class Response(Protocol):
 
     @property
     def hook(self) -> HookContext | None: ...
-    def wrap(self, wrapper: Callable[[ASGIApp], ASGIApp]) -> None: ...
+    @property
+    def sent_status(self) -> int | None: ...
+    def on_end(self, function: Callable[[BaseException | None], object]) -> None: ...
 
 
-Middleware: TypeAlias = Callable[
-    [Request, Response, Callable[[], Awaitable[None]]], Awaitable[None]
-]
+Next: TypeAlias = Callable[[], Awaitable[None]]
+Middleware: TypeAlias = Callable[[Request, Response, Next], Awaitable[None]]
 
 
 def trace_requests(
@@ -97,7 +91,7 @@ def trace_requests(
     )
     add_log_fields(trace_fields)
 
-    async def middleware(req: Request, res: Response, next: Callable[[], Awaitable[None]]) -> None:
+    def middleware(req: Request, res: Response, next: Next) -> Awaitable[None]:
         method = req.method if req.method in _METHODS else "_OTHER"
         attributes = {"http.request.method": method, "url.scheme": req.protocol}
         parent, started = remote_parent(req.headers), perf_counter()
@@ -106,8 +100,16 @@ def trace_requests(
         span = tracer.start_span(method, parent, SpanKind.SERVER, attributes)
         token = contexts.attach(trace.set_span_in_context(span))
 
-        def end(outcome: Outcome) -> None:
-            call = res.hook
+        def end(error: BaseException | None) -> None:
+            outcome: dict[str, str | int] = {}
+            status, call = res.sent_status, res.hook
+            mark_failed(span, status)
+            if status is not None:
+                outcome["http.response.status_code"] = status
+                if status >= 500:
+                    outcome[ERROR_TYPE] = str(status)
+            if error is not None:
+                outcome[ERROR_TYPE] = error_type_of(error)
             if call is not None:
                 route = f"/{call.path}" if call.id is None else f"/{call.path}/:id"
                 outcome["http.route"] = route
@@ -118,38 +120,7 @@ def trace_requests(
             contexts.detach(token)
             span.end()
 
-        # A response is sent after the last middleware has returned, so the span ends there.
-        res.wrap(partial(_ending_span, span, end))
-        try:
-            await next()
-        except BaseException as error:  # cancelled: no response will be sent
-            end({ERROR_TYPE: error_type_of(error)})
-            raise
+        res.on_end(end)
+        return next()
 
     return middleware
-
-
-def _ending_span(span: trace.Span, end: Callable[[Outcome], None], response: ASGIApp) -> ASGIApp:
-    """Return a response that ends its span when it is sent."""
-
-    async def run(scope: Message, receive: Receive, send: Send) -> None:
-        outcome: Outcome = {}
-
-        async def send_and_read_status(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                status: int = message["status"]
-                outcome["http.response.status_code"] = status
-                mark_failed(span, status)
-                if status >= 500:
-                    outcome[ERROR_TYPE] = str(status)
-            await send(message)
-
-        try:
-            await response(scope, receive, send_and_read_status)
-        except BaseException as error:
-            outcome[ERROR_TYPE] = error_type_of(error)
-            raise
-        finally:
-            end(outcome)
-
-    return run

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from time import perf_counter
+import os
+import threading
+from functools import lru_cache
+from time import perf_counter, time
 from typing import Any, Final
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from alula.express._chain import Middleware, NextFunction, ignores_body, singleton
+from alula.express._chain import Middleware, goes_on, singleton
 from alula.express._request import Request, without_id
 from alula.express._response import Response
 from alula.outgoing._text import one_line, short_line
@@ -18,6 +18,7 @@ from alula.types import is_mapping
 __all__ = ["access_log"]
 
 _log: Final = logging.getLogger("alula.access")
+_TEXT: Final = "%s %s %s, %s bytes in %s ms"
 
 
 def access_log(*, user: str | None = None, ip: bool = False) -> Middleware:
@@ -39,18 +40,10 @@ def access_log(*, user: str | None = None, ip: bool = False) -> Middleware:
         ip: Whether to log the address of the client.
     """
 
-    @ignores_body
-    async def middleware(req: Request, res: Response, next: NextFunction) -> None:
-        if not _log.isEnabledFor(logging.INFO):
-            await next()
-            return
-        entry = _Entry(req, res, user, ip=ip)
-        res.wrap(entry.watch, lambda _: entry.write_whole)
-        try:
-            await next()
-        except asyncio.CancelledError:
-            entry.write()
-            raise
+    @goes_on
+    def middleware(req: Request, res: Response) -> None:
+        if _log.isEnabledFor(logging.INFO):
+            res.on_end(_Entry(req, res, user, ip=ip).write)
 
     return singleton("access_log", middleware)
 
@@ -59,47 +52,16 @@ class _Entry:
     """What is known of one request, until it is logged."""
 
     def __init__(self, req: Request, res: Response, user: str | None, *, ip: bool) -> None:
-        self._status: int | None = None
-        self._bytes = 0
-        self._is_complete = False
         self._start = perf_counter()
         self._req, self._res = req, res
         self._user, self._ip = user, req.ip if ip else None
         # Now, because below a mount it changes before the response is sent.
         self._path = req.base_url + req.path
 
-    def watch(self, response: ASGIApp) -> ASGIApp:
-        """Return a response that is counted while it is sent, and logged at its end."""
-
-        async def run(scope: Scope, receive: Receive, send: Send) -> None:
-            has_body = scope["method"] != "HEAD"
-
-            async def count(message: Message) -> None:
-                await send(message)
-                if message["type"] == "http.response.start":
-                    self._status = message["status"]
-                else:
-                    self._bytes += len(message.get("body", b"")) * has_body
-                    self._is_complete = not message.get("more_body", False)
-
-            try:
-                await response(scope, receive, count)
-            finally:
-                self.write()
-
-        return run
-
-    def write_whole(self, is_sent: bool) -> None:
-        """Log a response that was sent as a whole, or could not be sent."""
-        if is_sent:
-            self._status, self._is_complete = self._res.status_code, True
-            has_body = self._req.method != "HEAD" and self._status not in {204, 304}
-            self._bytes = len(self._res.whole_body) * has_body
-        self.write()
-
-    def write(self) -> None:
-        method, status, size = one_line(self._req.method), self._status, self._bytes
-        call = self._res.hook
+    def write(self, _: object) -> None:
+        """Log the request; it has ended, whatever has ended it."""
+        res, method = self._res, one_line(self._req.method)
+        status, size, call = res.sent_status, res.sent_bytes, res.hook
         hides_id = call is None or call.service.secret_ids
         # POST /authentication/<token> has an id in its path that the call does not have.
         if call is None or call.id is None:
@@ -122,9 +84,50 @@ class _Entry:
             extra["user"] = None if value is None else one_line(str(value))
         if self._ip is not None:
             extra["ip"] = self._ip
-        if not self._is_complete:
+        if not res.is_sent:
             extra["aborted"] = True
         # Load balancers probe every few seconds, which would fill the log.
-        level = logging.DEBUG if self._res.is_probe and status == 200 else logging.INFO
-        text = "%s %s %s, %s bytes in %s ms"
-        _log.log(level, text, method, path, status, size, duration, extra=extra)
+        level = logging.DEBUG if res.is_probe and status == 200 else logging.INFO
+        if _log.isEnabledFor(level):
+            record = _new_record(level, (method, path, status, size, duration))
+            record.__dict__.update(extra)
+            _log.handle(record)
+
+
+_LINE: Final = _Entry.write.__code__.co_firstlineno
+
+
+class _AccessRecord(logging.LogRecord):
+    """A record of the access log.
+
+    `logging` finds out for each record which line has made it, and the names of process and thread.
+    That takes longer than all else in a request that a service answers from memory. Here these are
+    looked up once for each thread.
+    """
+
+    def __init__(self, level: int, args: tuple[object, ...]) -> None:
+        # Not super().__init__(), which is what takes so long.
+        attributes = self.__dict__
+        attributes.update(_surroundings(os.getpid(), threading.get_ident()))
+        self.levelno, self.levelname = level, logging.getLevelName(level)
+        self.args = args
+        self.created = created = time()
+        self.msecs = int(created % 1 * 1000) + 0.0
+        self.relativeCreated += created * 1000
+
+
+def _new_record(level: int, args: tuple[object, ...]) -> logging.LogRecord:
+    factory = logging.getLogRecordFactory()
+    if factory is logging.LogRecord:
+        return _AccessRecord(level, args)
+    # The application makes records of its own, such as with trace ids.
+    return factory(_log.name, level, __file__, _LINE, _TEXT, args, None, "write")
+
+
+@lru_cache(maxsize=64)
+def _surroundings(_process: int, _thread: int) -> dict[str, Any]:
+    """Return the attributes that all records of a thread share."""
+    record = logging.LogRecord(_log.name, logging.INFO, __file__, _LINE, _TEXT, (), None, "write")
+    attributes = {**record.__dict__, "taskName": None}
+    attributes["relativeCreated"] = record.relativeCreated - record.created * 1000
+    return attributes

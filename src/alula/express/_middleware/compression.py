@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Awaitable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 import anyio.to_thread
@@ -12,12 +12,15 @@ from starlette.datastructures import MutableHeaders
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from alula.express._chain import Middleware, NextFunction, ignores_body
+from alula.express._chain import Middleware, goes_on
 from alula.express._headers import quality_of
 from alula.express._request import Request
 from alula.express._response import Response, with_one_vary
 
 __all__ = ["compression"]
+
+_MAX_HEADER: Final = 1000
+"""Characters of Accept-Encoding that are read: its values are remembered, so they are bounded."""
 
 _THREAD_BYTES: Final = 128 * 1024  # larger bodies would block the event loop
 
@@ -46,33 +49,43 @@ def compression(*, minimum_size: int = 1024, level: int = 6) -> Middleware:
             " the size 0 or more"
         )
 
+    compress_whole = partial(_compress_whole, minimum_size, level)
+
     def compress(res: Response, response: ASGIApp) -> ASGIApp:
         if _is_kept(res):
             return response
         packed = GZipMiddleware(partial(_send_adjusted, response), minimum_size, level)
         return partial(_send_with_one_vary, packed)
 
-    async def compress_whole(res: Response) -> None:
-        if _is_kept(res) or res.get("content-encoding") is not None:
-            return
-        etag = res.get("etag")
-        if res.status_code == 200 and _is_strong(etag):
-            res.set("etag", f"W/{etag}")
-        body = res.whole_body
-        if body and len(body) >= minimum_size and not _is_excluded(res.get("content-type")):
-            pack = partial(gzip.compress, body, level, mtime=0)
-            is_long = len(body) >= _THREAD_BYTES
-            res.whole_body = await anyio.to_thread.run_sync(pack) if is_long else pack()
-            res.set("content-encoding", "gzip")
-
-    @ignores_body
-    def middleware(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
+    @goes_on
+    def middleware(req: Request, res: Response) -> None:
         res.vary("Accept-Encoding")
-        if quality_of(req.headers.get("accept-encoding") or "", ("gzip", "x-gzip")) > 0:
+        accepted = req.headers.get("accept-encoding")
+        if accepted and _accepts_gzip(accepted[:_MAX_HEADER]):
             res.wrap(partial(compress, res), compress_whole)
-        return next()
 
     return middleware
+
+
+def _compress_whole(minimum_size: int, level: int, res: Response) -> Awaitable[None] | None:
+    body, etag = res.whole_body, res.get("etag")
+    is_short = not body or len(body) < minimum_size
+    if (is_short and etag is None) or _is_kept(res) or res.get("content-encoding") is not None:
+        return None
+    if res.status_code == 200 and _is_strong(etag):
+        res.set("etag", f"W/{etag}")
+    if is_short or _is_excluded(res.get("content-type")):
+        return None
+    res.set("content-encoding", "gzip")
+    pack = partial(gzip.compress, body, level, mtime=0)
+    if len(body) >= _THREAD_BYTES:
+        return _replace_body(res, anyio.to_thread.run_sync(pack))
+    res.whole_body = pack()
+    return None
+
+
+async def _replace_body(res: Response, packing: Awaitable[bytes]) -> None:
+    res.whole_body = await packing
 
 
 async def _send_adjusted(response: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -102,6 +115,11 @@ async def _send_with_one_vary(
         await send(message)
 
     await response(scope, receive, send_one_vary)
+
+
+@lru_cache(maxsize=64)  # browsers have a handful of values, and to parse one takes 4 µs
+def _accepts_gzip(accepted: str) -> bool:
+    return quality_of(accepted, ("gzip", "x-gzip")) > 0
 
 
 def _is_kept(res: Response) -> bool:

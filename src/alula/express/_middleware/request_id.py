@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from typing import Final
 
-from starlette.types import ASGIApp, Receive, Scope, Send
-
-from alula.express._chain import Middleware, NextFunction, ignores_body, singleton
+from alula.express._chain import Middleware, goes_on, singleton
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.logs._request_ids import (
@@ -66,8 +64,8 @@ def request_id(
         address = getattr(address, "ipv4_mapped", None) or address
         return any(address in network for network in networks)
 
-    @ignores_body
-    def middleware(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
+    @goes_on
+    def middleware(req: Request, res: Response) -> None:
         sent = req.headers.get(name)
         traceparent = req.headers.get("traceparent") if sent is None else None
         id_ = None
@@ -76,21 +74,7 @@ def request_id(
         id_ = req.request_id = id_ or new_request_id()
         res.set(name, id_)
         token = begin_request(id_)
-
-        def end(_: object = None) -> None:
-            end_request(token)
-
-        def until_sent(response: ASGIApp) -> ASGIApp:
-            # A stream may log while it is sent; a next request of the connection has its own id.
-            async def run(scope: Scope, receive: Receive, send: Send) -> None:
-                try:
-                    await response(scope, receive, send)
-                finally:
-                    end()
-
-            return run
-
-        res.wrap(until_sent, lambda _: end)
-        return next()
+        # A stream may log while it is sent; a next request of the connection has its own id.
+        res.on_end(lambda _: end_request(token))
 
     return singleton("request_id", middleware)
