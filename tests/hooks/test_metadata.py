@@ -169,9 +169,27 @@ class TestMethodsThatAHookIgnores:
             notes.hooks(before={"create": [check_text], "remove": [check_text]})
         assert notes.hook_table.of("before", "create") == []
 
-    def test_others_and_all_may_have_it(self, notes, check_text):
+    def test_registered_for_all_methods_it_is_left_out_of_these(self, notes, check_text):
         notes.hooks(before={"create": [check_text], "all": [check_text]})
-        assert notes.hook_table.of("before", "find") == [check_text]
+        assert notes.hook_table.of("before", "create") == [check_text, check_text]
+        assert notes.hook_table.of("before", "find") == []
+
+
+class TestIdleHooks:
+    @pytest.mark.parametrize("is_idle", [False, True])
+    async def test_one_is_left_out_of_the_calls_in_which_it_is_idle(self, is_idle):
+        ran = []
+
+        async def note(context, next):
+            ran.append(context.path)
+            await next()
+
+        app = App().use("notes", MemoryService(start_id=1))
+        hook = annotate_hook(note, is_idle=lambda context: context.data["isIdle"])
+        app.hooks(around=[hook, hook])
+        made = await app.service("notes").create({"isIdle": is_idle})
+        assert made == {"isIdle": is_idle, "id": 1}
+        assert ran == ([] if is_idle else ["notes", "notes"])
 
 
 class TestHooksThatNeedTheUser:

@@ -87,8 +87,14 @@ def authenticate(
         if next is not None:
             await next()
 
+    def is_internal(context: HookContext) -> bool:
+        authentication_of(context.app)  # a missing service is an error in every call
+        params = context.params
+        return params.provider is None and params.authentication is None
+
     return annotate_hook(
         check_caller,
+        is_idle=is_internal,
         strategies=allowed,
         authentication=service,
         is_optional=optional,

@@ -196,9 +196,6 @@ def debug(logger: logging.Logger | None = None, *, level: int = logging.DEBUG) -
     log = _log if logger is None else logger
 
     async def log_call(context: HookContext, next: Next) -> None:
-        if not log.isEnabledFor(level):
-            await next()
-            return
         start, outcome = time.perf_counter(), "ok"
         try:
             await next()
@@ -218,4 +215,4 @@ def debug(logger: logging.Logger | None = None, *, level: int = logging.DEBUG) -
                 milliseconds,
             )
 
-    return annotate_hook(log_call, kinds=("around",))
+    return annotate_hook(log_call, kinds=("around",), is_idle=lambda _: not log.isEnabledFor(level))

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from alula._context import DECLARED_NAMES, WELL_KNOWN_NAMES, HookContext
 from alula._user_code import describe_frames, did_you_mean, name_of
-from alula.hooks._hooks import Hook, check_returned
+from alula.hooks._hooks import Hook, check_returned, hook_metadata
 from alula.types import UNSET
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "compose",
     "enter",
     "run_hooks",
+    "surround",
     "watch_params",
     "with_error",
 ]
@@ -75,8 +76,26 @@ def compose(hooks: Sequence[Hook], last: Inner, next_type: type[Next] = Next) ->
     return composed
 
 
+def surround(hooks: Sequence[Hook], call: Call) -> Call:
+    """Return a call with around hooks, made once; a hook that is idle in a call is left out of it.
+
+    Args:
+        hooks: Functions of ``(context, next)``, the outermost first.
+        call: The core.
+    """
+    for hook in reversed(hooks):
+        is_idle = hook_metadata(hook).get("is_idle")
+        entered = _wrapped(hook, call, HookNext)
+        call = entered if is_idle is None else _unless_idle(is_idle, entered, call)
+    return call
+
+
 def _wrapped(hook: Hook, inner: Inner, next_type: type[Next]) -> Inner:
     return lambda context: enter(hook, context, next_type(inner, context))
+
+
+def _unless_idle(is_idle: Callable[[HookContext], bool], entered: Call, inner: Call) -> Call:
+    return lambda context: inner(context) if is_idle(context) else entered(context)
 
 
 async def enter(hook: Hook, context: object, following: Next) -> None:

@@ -65,7 +65,11 @@ class HookMetadata(TypedDict, total=False):
     """For an around hook: whether it also runs around all methods but `find` and `get`, outside the
     innermost hooks, whichever methods it is registered for."""
     ignores: Collection[str]
-    """Names of methods that it does nothing for; to register it for one of these is an error."""
+    """Names of methods that it does nothing for. Registered for all methods, it is left out of
+    these; to register it for one of them is an error."""
+    is_idle: Callable[[HookContext], bool]
+    """For an around hook: tells whether it has nothing to do in a call. It is left out of that call
+    then, which saves two coroutines."""
     needs_user: str
     """Its name, if it needs the user of a call; empty if not. Then it cannot run before
     `authenticate`."""

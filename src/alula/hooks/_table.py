@@ -14,7 +14,7 @@ from typing import Any, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
 from alula._context import HookContext
 from alula._user_code import name_of
-from alula.hooks._composition import Call, HookNext, Next, compose, run_hooks, with_error
+from alula.hooks._composition import Call, Next, run_hooks, surround, with_error
 from alula.hooks._hooks import Hook, check_hook, check_order, hook_metadata
 from alula.types import is_array, is_mapping
 
@@ -230,12 +230,16 @@ class HookTable:
     def surround(self, method: str, call: Call) -> Call:
         """Return ``call`` with the outermost hooks around it, itself without any."""
         hooks = [*self.enclosing.get(method, ()), *self._outermost.get(method, ())]
-        return compose(hooks, call, HookNext) if hooks else call
+        return surround(hooks, call)
 
     def of(self, kind: str, method: str) -> list[Hook]:
         """Return the hooks of a type for a method, those for every method first."""
         by_method = self._hooks[kind]
-        hooks = [*by_method.get(EVERY_METHOD, ()), *by_method.get(method, ())]
+        hooks = [
+            hook
+            for hook in (*by_method.get(EVERY_METHOD, ()), *by_method.get(method, ()))
+            if method not in hook_metadata(hook).get("ignores", ())
+        ]
         if kind == "before":
             # Behind the last hook with strategies, such as `authenticate`, the caller is known.
             identified = (
@@ -264,7 +268,7 @@ class HookTable:
         # Once each: what completes a call does it for all hooks that have prepared it. It comes
         # first, since an innermost hook may do something else in place of the method.
         hooks = [*dict.fromkeys((*completing, *innermost))]
-        return compose(hooks, call, HookNext) if hooks else call
+        return surround(hooks, call)
 
     def wrap_changes(self, method: str, call: Call) -> Call:
         """Return ``call`` with hooks around it whose metadata says that they follow changes.
@@ -276,12 +280,12 @@ class HookTable:
         hooks = chain.from_iterable(self._hooks["around"].values())
         following = [hook for hook in hooks if hook_metadata(hook).get("follows_changes")]
         # Once each, however many methods it is registered for.
-        return compose([*dict.fromkeys(following)], call, HookNext) if following else call
+        return surround([*dict.fromkeys(following)], call)
 
     def wrap(self, method: str, call: Call) -> Call:
         """Return ``call`` with the hooks of this level around it, itself without any hooks."""
         if method in self._innermost:
-            call = compose(self._innermost[method], call, HookNext)
+            call = surround(self._innermost[method], call)
         before, after, error = (self.of(kind, method) for kind in HOOK_TYPES[1:])
 
         async def call_between(context: HookContext) -> None:
@@ -300,7 +304,7 @@ class HookTable:
         around = [*filter(None, guards), *self.of("around", method)]
         around = [hook for hook in around if hook_metadata(hook).get("innermost") is not True]
         around.sort(key=lambda hook: hook_metadata(hook).get("outermost") is not True)  # stable
-        return compose(around, wrapped, HookNext) if around else wrapped
+        return surround(around, wrapped)
 
 
 def _completions(hook: Hook, method: str) -> Iterator[Hook]:

@@ -42,7 +42,7 @@ def validate_query(validator: object) -> Hook:
         BadRequest: By the hook, with every failure in ``data``.
     """
     checker = get_validator(validator, coerce=True)
-    operators, filters = checker.operators, checker.filters
+    operators, filters = frozenset(checker.operators), frozenset(checker.filters)
     try:
         # When the hook is made, not at the first call: such a schema must not reach production.
         Grammar(operators=operators, filters=dict.fromkeys(filters, True))
