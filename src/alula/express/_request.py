@@ -47,6 +47,7 @@ class Request:
         has_body: Whether it comes with a body, which may turn out to be empty.
         body: The body as a body parser has parsed it; `UNSET` before that.
         params: Values of the route's placeholders.
+        ip: The address of the client, None if the server does not know it.
         user: The user who is signed in.
         request_id: The id that the middleware `request_id` has set, None without it.
     """
@@ -66,6 +67,8 @@ class Request:
         self.scope = scope
         self.receive = receive
         self.method: str = scope["method"]
+        client = scope.get("client")
+        self.ip: str | None = client[0] if client else None
         headers = self._headers = Headers(scope["headers"])
         # Python 3.11 reads these four times as fast as defaults of the class.
         self.body = UNSET
@@ -196,12 +199,6 @@ class Request:
             self._authentication = value
         else:
             self._framework.authentication = value
-
-    @property
-    def ip(self) -> str | None:
-        """Address of the client, None if the server does not know it."""
-        client = self.scope.get("client")
-        return client[0] if client else None
 
     @property
     def protocol(self) -> str:

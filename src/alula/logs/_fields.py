@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from itertools import filterfalse
 from typing import Any, Final, TypeAlias
 
 from alula._user_code import name_of
 from alula.logs._request_ids import current_request_id
 
-__all__ = [
-    "STANDARD_ATTRIBUTES",
-    "RequestFields",
-    "add_log_fields",
-    "add_request_fields",
-    "extra_fields",
-]
+__all__ = ["RequestFields", "add_log_fields", "add_request_fields", "extra_fields"]
 
 Fields: TypeAlias = Callable[[], Mapping[str, object]]
 
 _providers: Final[dict[Fields, None]] = {}
 
-STANDARD_ATTRIBUTES: Final = frozenset(vars(logging.makeLogRecord({}))) | {
+_STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {
     "message",
     "asctime",
     "taskName",
@@ -71,8 +66,10 @@ def add_request_fields(record: logging.LogRecord) -> None:
 
 def extra_fields(record: logging.LogRecord) -> dict[str, Any]:
     """Return the fields of a record that `logging` did not set, without those that are None."""
+    attributes = record.__dict__
+    # `filterfalse` looks at some thirty names without a step of Python for each.
     return {
         name: value
-        for name, value in record.__dict__.items()
-        if name not in STANDARD_ATTRIBUTES and value is not None
+        for name in filterfalse(_STANDARD.__contains__, attributes)
+        if (value := attributes[name]) is not None
     }

@@ -14,7 +14,7 @@ from traceback import TracebackException
 from typing import Any, Final
 
 from alula._user_code import keep_user_frames
-from alula.logs._fields import STANDARD_ATTRIBUTES, add_request_fields, extra_fields
+from alula.logs._fields import add_request_fields, extra_fields
 from alula.outgoing import public_part
 from alula.outgoing._text import one_line
 
@@ -56,11 +56,11 @@ class JsonFormatter(logging.Formatter):
             }
         if record.stack_info:
             entry["stack"] = self.formatStack(record.stack_info)
-        for name, value in record.__dict__.items():
-            if name not in STANDARD_ATTRIBUTES and value is not None:
-                shown = value if type(value) in _SCALARS else _shown(value)
-                # A field with the name `time` or `level` must not replace that of the record.
-                entry[f"{name}_" if name in entry else name] = shown
+        for name, value in extra_fields(record).items():
+            # A field with the name `time` or `level` must not replace that of the record.
+            entry[f"{name}_" if name in entry else name] = (
+                value if type(value) in _SCALARS else _shown(value)
+            )
         if _quick_dumps is not None and (line := _quick_line(entry, _quick_dumps)) is not None:
             return line
         try:

@@ -44,6 +44,8 @@ def javascript_date(moment: datetime) -> str:
         >>> javascript_date(datetime(2026, 1, 31, 12))
         '2026-01-31T12:00:00.000Z'
     """
+    if moment.tzinfo is UTC:  # as databases return it: half the time of what follows
+        return f"{moment.isoformat(timespec='milliseconds')[:-6]}Z"
     if moment.tzinfo is not None:
         try:
             moment = moment.astimezone(UTC)

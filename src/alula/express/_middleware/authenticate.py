@@ -11,13 +11,12 @@ from typing import Any, TypeAlias
 from alula._app import App
 from alula._context import Params
 from alula._identity import (
-    Application,
     authentication_at,
     find_authentication,
     identify,
     strategies_of,
 )
-from alula.express._chain import Middleware, NextFunction, Step, ignores_body, never
+from alula.express._chain import Middleware, NextFunction, Step, goes_on, never
 from alula.express._request import Request
 from alula.express._response import Response
 
@@ -87,22 +86,9 @@ def parse_authentication(
     """
     names = () if strategies is None else strategies_of("parse_authentication", (), strategies)
 
-    @ignores_body
-    def middleware(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
-        authentication = _parsing_service(req.app, service)
-        parsed = None if authentication is None else authentication.parse(req, res, *names)
-        if parsed is None:
-            return next()
-        if hasattr(parsed, "__await__"):
-            return set_later(req, parsed, next)
-        req.authentication = parsed
-        return next()
-
-    async def set_later(
-        req: Request, parsing: Awaitable[Credentials | None], next: NextFunction
-    ) -> None:
-        req.authentication = await parsing or req.authentication
-        await next()
+    @goes_on
+    def middleware(req: Request, res: Response) -> Awaitable[None] | None:
+        return _read_credentials(find_authentication(req.app, service), req, res, *names)
 
     return middleware
 
@@ -113,18 +99,27 @@ def credentials_step(app: App) -> Step:
     Args:
         app: The application that holds the services.
     """
-    services, settings = app.services, app.settings  # once: reading them of an `App` takes long
-    parse = parse_authentication()
 
-    def read(req: Request, res: Response, next: NextFunction) -> Awaitable[None] | None:
-        if (settings.get("authentication") or "authentication") not in services:
-            return next()  # an application without sign-in pays for one look-up only
-        return parse(req, res, next)
+    def read(req: Request, res: Response) -> Awaitable[None] | None:
+        service = find_authentication(app)
+        return None if service is None else _read_credentials(service, req, res)
 
-    return Step(read, may_read_body=never)
+    return Step(goes_on(read), may_read_body=never, direct=read)
 
 
-def _parsing_service(app: Application, path: str | None = None) -> Any:
-    """Return the authentication service at a path, None if it does not parse requests."""
-    service = find_authentication(app, path)
-    return None if getattr(service, "parse", None) is None else service
+def _read_credentials(
+    service: Any, req: Request, res: Response, *names: str
+) -> Awaitable[None] | None:
+    """Set the credentials of a request, if the service finds some."""
+    parse = getattr(service, "parse", None)
+    parsed = None if parse is None else parse(req, res, *names)
+    if parsed is None:
+        return None
+    if type(parsed) is not dict and hasattr(parsed, "__await__"):
+        return _set_later(req, parsed)
+    req.authentication = parsed
+    return None
+
+
+async def _set_later(req: Request, parsing: Awaitable[Credentials | None]) -> None:
+    req.authentication = await parsing or req.authentication
