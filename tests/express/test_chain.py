@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from alula.errors import BadRequest, GeneralError
-from alula.express._chain import Next, Step, never, run_steps
+from alula.express._chain import Next, Step, goes_on, never, run_steps
 
 
 class Chain:
@@ -422,3 +422,47 @@ def test_a_step_that_never_looks_at_bodies_is_asked_for_none():
     assert (
         Step(lambda req, res, go_on: go_on(), may_read_body=never).may_read_body(object()) is False
     )
+
+
+# -- steps that always go on -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_direct", [True, False])
+@pytest.mark.parametrize("waits", [True, False])
+async def test_one_that_always_goes_on_needs_no_next(chain, waits, is_direct):
+    async def later():
+        await asyncio.sleep(0)
+        chain.log.append("later")
+
+    @goes_on
+    def middleware(req, res):
+        chain.log.append("begins")
+        return later() if waits else None
+
+    chain.steps.append(Step(middleware, direct=middleware.direct if is_direct else None))
+    chain.plain("next")
+    assert await chain.run() == ["begins", *(["later"] if waits else []), "next", "out"]
+    assert chain.req.ended_by is None
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_its_error_goes_to_the_error_steps(chain, waits):
+    async def fail_later():
+        raise BadRequest("no")
+
+    def fail(req, res):
+        if waits:
+            return fail_later()
+        raise BadRequest("no")
+
+    chain.steps.append(Step(goes_on(fail), direct=fail))
+    chain.plain("skipped")
+    chain.catching("caught")
+    assert await chain.run() == ["caught: no"]
+
+
+def test_it_has_the_name_of_its_function():
+    def count(req, res):
+        """Count."""
+
+    assert goes_on(count).__qualname__ == count.__qualname__

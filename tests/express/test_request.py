@@ -8,7 +8,7 @@ from tests.express.asgi_client import Sender, call, fake_app, request, scope_of
 from alula._context import Params
 from alula.errors import BadRequest
 from alula.express import Request
-from alula.express._headers import Headers
+from alula.express._request import Headers
 from alula.types import UNSET
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from alula.express import _headers
-from alula.express._headers import LINE_BEGINNINGS, Headers, check_value, line_beginning
+from alula.express._http1 import protocol
+from alula.express._http1.protocol import LINE_BEGINNINGS, check_value, line_beginning
+from alula.express._request import Headers
 
 RAW = [
     (b"host", b"alula.example"),
@@ -137,7 +138,7 @@ def test_what_middleware_sets_holds_for_every_look(look):
 
 
 def test_a_name_that_is_sent_is_in_lower_case(monkeypatch):
-    monkeypatch.setattr(_headers, "_MAX_NAMES", len(LINE_BEGINNINGS) + 1)
+    monkeypatch.setattr(protocol, "_MAX_NAMES", len(LINE_BEGINNINGS) + 1)
     assert line_beginning(b"X-Name_1") == b"x-name_1: "
     assert LINE_BEGINNINGS[b"X-Name_1"] == b"x-name_1: "
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.express.asgi_client import Receiver, call, finish, request, response, scope_of
 
 from alula.errors import NotAcceptable
+from alula.express import express
 from alula.express._response import Response
 
 JSON = "application/json; charset=utf-8"
@@ -443,6 +444,57 @@ async def test_the_first_wrapper_is_the_outermost(delegated):
         res.send("ours")
     assert (await finish(res)).text == ("theirs" if delegated else "ours")
     assert order == ["first", "second"]
+
+
+@pytest.mark.parametrize("error", [None, asyncio.CancelledError()])
+async def test_functions_hear_of_the_end_the_last_one_first(error):
+    told = []
+    res = response()
+    res.on_end(lambda error: told.append(("first", error)))
+    res.on_end(lambda error: told.append(("last", error)))
+    res.ended(error)
+    assert told == [("last", error), ("first", error)]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("is_wrapped", [False, True])
+@pytest.mark.parametrize("is_stream", [False, True])
+async def test_it_tells_what_was_sent(method, is_wrapped, is_stream):
+    res = response(method).status(201)
+    assert (res.sent_status, res.sent_bytes, res.is_sent) == (None, 0, False)
+    if is_wrapped:
+        res.wrap(wrapper("outer", []))
+    res.send(stream(b"abc", b"de") if is_stream else b"abcde")
+    await finish(res)
+    assert (res.sent_status, res.is_sent) == (201, True)
+    assert res.sent_bytes == (0 if method == "HEAD" else 5)
+
+
+@pytest.mark.parametrize("ends", ["sent", "fails", "is cancelled"])
+async def test_the_application_says_when_a_request_has_ended(ends):
+    told = []
+
+    async def middleware(req, res, next):
+        res.on_end(lambda error: told.append((type(error), res.is_sent)))
+        await next()
+
+    async def handle(req, res):
+        if ends == "is cancelled":
+            raise asyncio.CancelledError
+        res.send(failing_stream() if ends == "fails" else "ok")
+
+    async def failing_stream():
+        yield "a"
+        raise LookupError
+
+    app = express().use(middleware).get("/", handle)
+    if ends == "sent":
+        await call(app)
+    else:
+        with pytest.raises((LookupError, asyncio.CancelledError)):
+            await call(app)
+    error = {"sent": type(None), "fails": LookupError, "is cancelled": asyncio.CancelledError}[ends]
+    assert told == [(error, ends == "sent")]
 
 
 # -- an error after an answer ---------------------------------------------------------------------

@@ -9,9 +9,8 @@ from contextvars import ContextVar
 
 import pytest
 
-from alula.express import _headers as sent_headers
 from alula.express import express
-from alula.express._http1 import exchange as exchanges
+from alula.express._http1 import protocol
 
 SECONDS = 30
 TEXT = (b"content-type", b"text/plain")
@@ -401,9 +400,8 @@ async def test_a_connection_is_not_closed_while_a_request_is_under_way():
 
 async def test_what_is_remembered_of_headers_is_bounded(monkeypatch):
     beginnings = {}
-    monkeypatch.setattr(sent_headers, "_MAX_NAMES", 2)
-    for module in (exchanges, sent_headers):
-        monkeypatch.setattr(module, "LINE_BEGINNINGS", beginnings)
+    monkeypatch.setattr(protocol, "_MAX_NAMES", 2)
+    monkeypatch.setattr(protocol, "LINE_BEGINNINGS", beginnings)
     for number in range(4):
         headers = ((b"x-%d" % number, b"1"), length(0))
         _, received, _ = await answer(sends(start(200, *headers), body()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import importlib.util
 import json
 import logging
 import re
@@ -10,7 +11,7 @@ import sys
 
 import pytest
 
-from alula.logs import ConsoleFormatter, JsonFormatter, request_scope
+from alula.logs import ConsoleFormatter, JsonFormatter, _formatters, request_scope
 
 
 def record(message="paid %s", *args, level=logging.INFO, exc_info=None, **extra):
@@ -111,6 +112,24 @@ LOOP.append(LOOP)
 def test_what_json_has_no_form_for_is_text_and_the_rest_stays(value, told):
     entry = as_json(record(odd=value, order=7))
     assert (entry["odd"], entry["order"]) == (told, 7)
+
+
+@pytest.mark.parametrize("value", [10**20, "\ud800", float("inf"), "ü", None, [1], True])
+def test_a_line_is_the_same_with_and_without_orjson(value, monkeypatch):
+    made = record(odd=value, order=7)
+    line = JsonFormatter().format(made)
+    monkeypatch.setattr(_formatters, "_quick_dumps", None)
+    assert JsonFormatter().format(made) == line
+    assert line.isascii()
+
+
+def test_logs_work_without_orjson(monkeypatch):
+    monkeypatch.setitem(sys.modules, "orjson", None)
+    spec = importlib.util.spec_from_file_location("formatters_alone", _formatters.__file__)
+    alone = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(alone)
+    told = json.loads(alone.JsonFormatter().format(record(order=7)))
+    assert (told["message"], told["order"]) == ("paid now", 7)
 
 
 # -- for people ------------------------------------------------------------------------------------

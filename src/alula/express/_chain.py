@@ -14,7 +14,8 @@ registered after the one where it came up. Rules held here:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from alula._user_code import describe_frames, name_of
@@ -80,7 +81,8 @@ def never(_: object) -> bool:
     return False
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True, slots=True)  # Python reads slots faster than the items of a named tuple
+class Step:
     """One registered middleware.
 
     Attributes:
@@ -140,12 +142,12 @@ class Steps:
         self.registered = tuple(steps)
 
     def for_request(self, req: Request) -> Sequence[Step]:
-        """Return the steps for a request, without the body parsers if nothing needs its body.
+        """Return the steps for a request with a body, without parsers if nothing needs the body.
 
         That is so if no step behind the parsers may read it: the response is a 404 or a 405 then,
         and a large body must not cost the server anything.
         """
-        if not req.has_body or not self._has_parsers:
+        if not self._has_parsers:
             return self.registered
         try:
             if any(may_read_body(req) for may_read_body in self._body_readers):
@@ -275,12 +277,13 @@ async def run_steps(  # one loop: a step costs no coroutine of its own
     """
     chain = steps, req, res, after_last
     for position in range(at, len(steps)):
-        function, takes_errors, needs_body, _, direct = steps[position]
-        if takes_errors is (error is None) or (needs_body and not req.has_body):
+        step = steps[position]
+        if step.takes_errors is (error is None) or (step.needs_body and not req.has_body):
             continue
+        function = step.function
         try:
-            if direct is not None:
-                if (waiting := direct(req, res)) is not None:
+            if step.direct is not None:
+                if (waiting := step.direct(req, res)) is not None:
                     await waiting
                 continue
             following = Next(chain, position + 1)

@@ -1,149 +1,19 @@
-"""Headers: those of a request, what a client prefers by them, and what may be sent as one."""
+"""What a client prefers by its headers, and what may be sent as one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, MutableMapping
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 __all__ = [
-    "LINE_BEGINNINGS",
-    "Headers",
     "best_match",
-    "check_value",
     "header_text",
     "is_header_name",
-    "line_beginning",
     "media_type",
     "quality_of",
 ]
-
-# Of these the first one counts, as in Node's HTTP parser; all others are joined.
-_FIRST_ONLY = frozenset(
-    {
-        "age",
-        "authorization",
-        "content-length",
-        "content-type",
-        "etag",
-        "expires",
-        "from",
-        "host",
-        "if-modified-since",
-        "if-unmodified-since",
-        "last-modified",
-        "location",
-        "max-forwards",
-        "proxy-authorization",
-        "referer",
-        "retry-after",
-        "server",
-        "user-agent",
-        "x-service-method",
-    }
-)
-_ENCODED: Final = {
-    name: name.encode()
-    for name in (
-        "accept",
-        "authorization",
-        "content-encoding",
-        "content-length",
-        "content-type",
-        "x-service-method",
-    )
-}
-"""What is looked up for most requests."""
-
-# By none of them, `error_handler` sends a page.
-
-
-class Headers(MutableMapping[str, str]):
-    """Names in lower case to values; look-ups take any case.
-
-    The values of a header that is sent several times are joined by ``", "``. Of headers that may
-    occur only once, the first one counts.
-
-    Middleware may set and delete them: what runs behind it (body parsers, services) reads that. A
-    mounted ASGI application gets them as they were sent.
-
-    Args:
-        raw: The headers of an ASGI scope, whose names are in lower case.
-
-    Attributes:
-        sent: The headers as they were sent; of those that are there twice, the last one.
-    """
-
-    __slots__ = ("_raw", "_values", "sent")
-
-    def __init__(self, raw: Collection[tuple[bytes, bytes]]) -> None:
-        self._raw = raw
-        self._values: dict[str, str] | None = None
-        self.sent: dict[bytes, bytes] = dict(raw)
-
-    def _all(self) -> dict[str, str]:
-        values = self._values
-        if values is None:
-            values = self._values = {}
-            for raw_name, raw_value in self._raw:
-                name = raw_name.decode("latin-1")
-                # Space around a value is not part of it; httptools leaves it at the end.
-                value = raw_value.strip(b" \t").decode("latin-1")
-                if name not in values:
-                    values[name] = value
-                elif name not in _FIRST_ONLY:
-                    values[name] += ("; " if name == "cookie" else ", ") + value
-        return values
-
-    def __getitem__(self, name: str) -> str:
-        return self._all()[name.lower()]
-
-    def __setitem__(self, name: str, value: str) -> None:
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise TypeError(f"a header is text: req.headers[{str(name)!r}] = ..., not {value!r}")
-        self._all()[name.lower()] = value
-
-    def __delitem__(self, name: str) -> None:
-        del self._all()[name.lower()]
-
-    # Names in any case, and values are text alone.
-    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]  # ty: ignore[incompatible-method-override]  # for text alone
-        """Return a header's value, or ``default``."""
-        # Most headers are never looked at, so only what is asked for is decoded (bench rest,
-        # instructions of a POST: -5 %).
-        values = self._values
-        if values is None:
-            raw = self.sent.get(_ENCODED.get(name) or name.lower().encode("latin-1", "replace"))
-            if raw is None:
-                return default
-            if len(self.sent) == len(self._raw):  # none is there twice
-                return raw.strip(b" \t").decode("latin-1")
-            values = self._all()
-        return values.get(name.lower(), default)
-
-    def of_body(self) -> tuple[bytes, str]:
-        """Return what ``content-type`` and ``content-encoding`` say, empty for one not sent."""
-        sent = self.sent
-        # Nearly all bodies are sent as they are: one look-up, and no call of `get`.
-        if b"content-encoding" not in sent and self._values is None and len(sent) == len(self._raw):
-            return sent.get(b"content-type", b""), ""
-        content_type = self.get("content-type") or ""  # middleware may have set any text
-        return content_type.encode("latin-1", "replace"), self.get("content-encoding") or ""
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name.lower() in self._all()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
-
-    def __len__(self) -> int:
-        return len(self._all())
-
-    def __repr__(self) -> str:
-        # Header values may be secrets; a repr ends up in logs.
-        return f"<Headers {', '.join(self._all())}>"
-
 
 _SHORT: Final = {
     "json": "application/json",
@@ -242,40 +112,9 @@ def _ranges(header: str) -> list[_Range]:
 
 # -- what is sent ----------------------------------------------------------------------------------
 
-_NAME_PATTERN: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # RFC 9110, 5.6.2
-_NAME: Final = re.compile(_NAME_PATTERN)
-_RAW_NAME: Final = re.compile(_NAME_PATTERN.encode())
+_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, 5.6.2
 # A line break in a value would end the header, and let an attacker add others.
 _FORBIDDEN: Final = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
-_NOT_IN_VALUES: Final = bytes({*range(0x20), 0x7F} - {ord("\t")})
-_MAX_NAMES: Final = 1000
-
-LINE_BEGINNINGS: Final[dict[bytes, bytes]] = {}
-"""What `line_beginning` has returned: most responses share their names."""
-
-
-def line_beginning(name: bytes) -> bytes:
-    """Return the name of a header with its colon, in lower case, and remember it.
-
-    Raises:
-        RuntimeError: It is not the name of a header.
-    """
-    if not _RAW_NAME.fullmatch(name):
-        raise RuntimeError("Invalid HTTP header name.")
-    beginning = name.lower() + b": "
-    if len(LINE_BEGINNINGS) < _MAX_NAMES:
-        LINE_BEGINNINGS[name] = beginning
-    return beginning
-
-
-def check_value(value: bytes) -> None:
-    """Check that the value of a header can be sent.
-
-    Raises:
-        RuntimeError: It has control characters.
-    """
-    if len(value.translate(None, _NOT_IN_VALUES)) < len(value):
-        raise RuntimeError("Invalid HTTP header value.")
 
 
 @lru_cache(maxsize=256)

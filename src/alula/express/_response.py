@@ -47,7 +47,7 @@ WholeFunction: TypeAlias = "Callable[[Response], Awaitable[None] | None]"
 EndFunction: TypeAlias = Callable[[BaseException | None], object]
 """Called when a request has ended, with the error that has ended it; None if it was sent."""
 
-_COMMON: Final = {
+_COMMON: Final[Mapping[tuple[str, object], tuple[bytes, bytes]]] = {
     pair: (pair[0].encode(), pair[1].encode())
     for pair in (
         ("content-type", _JSON),
@@ -57,6 +57,8 @@ _COMMON: Final = {
         ("vary", "Accept-Encoding, Accept"),
     )
 }
+
+_EMPTY: Final[Mapping[str, Any]] = {}
 
 # Of these there may be several; none replaces another.
 _REPEATABLE: Final = frozenset({b"set-cookie", b"vary"})
@@ -116,6 +118,9 @@ class Response:
     hook: HookContext | None = None
     is_probe: bool = False  # of a health probe, which the access log leaves out
     headers_sent: bool
+    sent_status: int | None = None
+    sent_bytes: int = 0
+    is_sent: bool = False
     _body: Any = b""  # bytes, or a `Stream`
     _app: ASGIApp | None = None
 
@@ -123,8 +128,6 @@ class Response:
         self.req = req
         # Python 3.11 reads these four times as fast as defaults of the class.
         self.status_code, self.headers_sent = 200, False
-        self.sent_status: int | None = None
-        self.sent_bytes, self.is_sent = 0, False
         self._wrappers: list[Wrapper] = []  # the first is outermost
         self._whole_functions: list[WholeFunction] = []  # those that stand in for wrappers
         self._end_functions: list[EndFunction] = []
@@ -348,8 +351,12 @@ class Response:
             TypeError: It has no JSON form.
         """
         body = b"" if self.status_code == 204 else dumps(value)
-        self.vary("Accept")
-        self._headers["content-type"] = _JSON
+        headers = self._headers
+        if "vary" in headers:
+            self.vary("Accept")
+        else:
+            headers["vary"] = "Accept"
+        headers["content-type"] = _JSON
         self._respond(body, None)
 
     def delegate(self, app: ASGIApp) -> None:
@@ -428,16 +435,18 @@ class Response:
             if (waiting := function(self)) is not None:
                 await waiting
         status, headers, body = self._whole(scope)
-        server: ExchangeExtension | None = scope.get("extensions", {}).get(EXCHANGE_EXTENSION)
+        server: ExchangeExtension | None = scope.get("extensions", _EMPTY).get(EXCHANGE_EXTENSION)
         if (
             server is None
             or server.send != send  # what wraps `send` has to see the messages
             or "content-length" in self._headers
             or not server.respond(status, headers, body)
         ):
-            await self._send_messages(status, headers, body, send)
+            for message in self._messages(status, headers, body):
+                await send(message)
         self.sent_status, self.is_sent = status, True
-        self.sent_bytes = len(body) if scope["method"] != "HEAD" else 0
+        if scope["method"] != "HEAD":
+            self.sent_bytes = len(body)
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -447,7 +456,8 @@ class Response:
                 f"{self.req!r} has a response already; middleware that responds must not call"
                 " next() as well, and must respond once"
             )
-        self._check_status()
+        if self.status_code not in _STATUSES:
+            raise ValueError(_WRONG_STATUS.format(self.status_code))
         self.headers_sent = True
         self._body = body
         if content_type is not None:
@@ -479,21 +489,23 @@ class Response:
         if self._app is not None:
             await self._app(scope, receive, send)
         elif isinstance(self._body, bytes) or self.status_code in _WITHOUT_BODY:
-            await self._send_messages(*self._whole(scope), send)
-        elif scope["method"] == "HEAD":
-            self._check_status()
-            head = {"status": self.status_code, "headers": self._raw_headers()}
-            await send({"type": "http.response.start", **head})
-            await send({"type": "http.response.body", "body": b""})
+            for message in self._messages(*self._whole(scope)):
+                await send(message)
+        elif self.status_code not in _STATUSES:
+            raise ValueError(_WRONG_STATUS.format(self.status_code))
         else:
-            self._check_status()
-            head_of_stream = self.status_code, self._raw_headers()
-            await send_stream(self._body, head_of_stream, scope, receive, send)
+            status, headers = self.status_code, self._raw_headers()
+            if scope["method"] == "HEAD":
+                await send({"type": "http.response.start", "status": status, "headers": headers})
+                await send({"type": "http.response.body", "body": b""})
+            else:
+                await send_stream(self._body, (status, headers), scope, receive, send)
 
     def _whole(self, scope: Scope) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         """Return status, headers and body of a response whose body is known."""
         status, body = self.status_code, self._body
-        self._check_status()
+        if status not in _STATUSES:  # middleware may have changed it since the check of `_respond`
+            raise ValueError(_WRONG_STATUS.format(status))
         if status in _WITHOUT_BODY:
             self._drop("content-type", "content-length")
             body = b""
@@ -502,25 +514,24 @@ class Response:
             self._headers.pop("content-length", None)
         return status, self._raw_headers(), body
 
-    async def _send_messages(
-        self, status: int, headers: list[tuple[bytes, bytes]], body: bytes, send: Send
-    ) -> None:
+    def _messages(
+        self, status: int, headers: list[tuple[bytes, bytes]], body: bytes
+    ) -> tuple[Message, Message]:
+        """Return the messages of ASGI for what `_whole` returns."""
         if "content-length" not in self._headers and status not in _WITHOUT_BODY:
             headers.append((b"content-length", b"%d" % len(body)))
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-
-    def _check_status(self) -> None:
-        if self.status_code not in _STATUSES:
-            raise ValueError(_WRONG_STATUS.format(self.status_code))
+        return (
+            {"type": "http.response.start", "status": status, "headers": headers},
+            {"type": "http.response.body", "body": body},
+        )
 
     def _raw_headers(self) -> list[tuple[bytes, bytes]]:
         raw: list[tuple[bytes, bytes]] = []
-        for name, value in self._headers.items():
-            if name == "transfer-encoding":  # the server alone frames bodies
-                continue
+        self._headers.pop("transfer-encoding", None)  # the server alone frames bodies
+        for pair in self._headers.items():
+            name, value = pair
             if type(value) is str:
-                raw.append(_COMMON.get((name, value)) or (name.encode(), value.encode("latin-1")))
+                raw.append(_COMMON.get(pair) or (name.encode(), value.encode("latin-1")))
             else:
-                raw.extend((name.encode(), text.encode("latin-1")) for text in value)
+                raw += [(name.encode(), text.encode("latin-1")) for text in value]
         return raw

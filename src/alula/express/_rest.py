@@ -14,18 +14,21 @@ from typing import Any, Final, TypeAlias
 
 from starlette.types import Receive
 
+from alula._app import App
 from alula._context import HookContext, Params, RequestParams
 from alula._http import METHOD_HEADER, METHOD_OF_VERB, allowed_verbs, not_allowed, response_for
+from alula._identity import find_authentication
 from alula._routes import PlainMatch
 from alula._service import ServiceHandle, owning_handle
 from alula._user_code import describe_frames, explain_twin, name_of
 from alula.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
 from alula.express._application import ExpressApplication, ServiceMiddleware
-from alula.express._chain import NextFunction, Step, never, run_steps
+from alula.express._chain import Middleware, NextFunction, Step, goes_on, run_steps
 from alula.express._headers import best_match
-from alula.express._middleware.authenticate import credentials_step
+from alula.express._middleware.authenticate import read_credentials
 from alula.express._request import Request
 from alula.express._response import Response
+from alula.express._routing import step_of
 from alula.outgoing import public_part
 from alula.types import (
     METHODS_WITHOUT_DATA,
@@ -39,6 +42,9 @@ _log: Final = logging.getLogger("alula")
 
 Formatter: TypeAlias = Callable[[Request, Response], object]
 """``(req, res)``, plain or asynchronous: sends ``res.data``."""
+
+_Send: TypeAlias = Callable[[Request, Response], Awaitable[None] | None]
+"""As a `Formatter`, and sure to send something."""
 
 
 def rest(
@@ -96,29 +102,31 @@ def rest(
         app.transports.append("rest")
         if cancel_on_disconnect:
 
-            def cancel_calls(req: Request, _: Response, next: NextFunction) -> Awaitable[None]:
+            def cancel_calls(req: Request, _: Response) -> None:
                 req.cancels_calls = True
-                return next()
 
-            app.add(Step(cancel_calls, may_read_body=never))
-        app.add(credentials_step(app.app))
+            app.add(step_of(goes_on(cancel_calls)))
+        app.add(step_of(_credentials_reader(app.app)))
         app.add(_services_step(app, formatter))
 
     return configure
 
 
+def _credentials_reader(app: App) -> Middleware:
+    """Return what reads the credentials of requests for the default authentication service."""
+
+    @goes_on
+    def read(req: Request, res: Response) -> Awaitable[None] | None:
+        service = find_authentication(app)
+        return None if service is None else read_credentials(service, req, res)
+
+    return read
+
+
 def _services_step(app: ExpressApplication, formatter: Formatter | None) -> Step:
     """Return the step that calls services."""
     lookup, surrounded = app.app.routes.find, app.service_middleware
-    turns = app.app.turns
-
-    async def respond(match: PlainMatch[ServiceHandle], req: Request, res: Response) -> None:
-        await call_service(match, req, res)
-        if not res.headers_sent:  # not an event stream
-            if formatter is None:
-                res.send_result(res.data)
-            else:
-                await send_result(formatter, req, res)
+    turns, send = app.app.turns, _sender(formatter)
 
     def services(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
         match = lookup(req.path)
@@ -126,9 +134,9 @@ def _services_step(app: ExpressApplication, formatter: Formatter | None) -> Step
             return next()
         surroundings = surrounded.get(match[0])
         if surroundings is None:
-            call = respond(match, req, res)
+            call = call_service(match, req, res, send)
         else:
-            call = _call_surrounded(match, formatter, surroundings, req, res, next)
+            call = _call_surrounded(match, send, surroundings, req, res, next)
         return turns.take(req.ip, call)
 
     def may_read_body(req: Request) -> bool:
@@ -143,7 +151,7 @@ def _services_step(app: ExpressApplication, formatter: Formatter | None) -> Step
 
 async def _call_surrounded(
     match: PlainMatch[ServiceHandle],
-    formatter: Formatter | None,
+    send: _Send,
     surroundings: ServiceMiddleware,
     req: Request,
     res: Response,
@@ -164,7 +172,8 @@ async def _call_surrounded(
     async def finish(error: Exception | None = None) -> None:
         if error is None and not res.headers_sent:
             try:
-                await send_result(formatter, req, res)
+                if (waiting := send(req, res)) is not None:
+                    await waiting
             except Exception as raised:  # noqa: BLE001  # as above
                 error = raised
         if error is not None:
@@ -180,21 +189,23 @@ def _offered_method(
     """Return the method that a request asks for if the service offers it, and its name anyway."""
     handle, record_id, _ = match
     name = METHOD_OF_VERB[record_id is not None].get(req.method)
-    custom = req.headers.get(METHOD_HEADER) if req.method == "POST" else None
-    if custom:
+    if req.method == "POST" and (custom := req.headers.get(METHOD_HEADER)):
         return (
             None if custom in STANDARD_METHODS or custom not in handle.methods else custom
         ), custom
     return (name if name in handle.methods else None), name
 
 
-async def call_service(match: PlainMatch[ServiceHandle], req: Request, res: Response) -> None:
+async def call_service(
+    match: PlainMatch[ServiceHandle], req: Request, res: Response, send: _Send | None = None
+) -> None:
     """Call the method that a request asks for, and set status, headers and ``res.data``.
 
     Args:
         match: Where the path leads.
         req: The request.
         res: The response.
+        send: Sends ``res.data``; None leaves that to the caller.
 
     Raises:
         MethodNotAllowed: The service does not offer the method to clients.
@@ -225,7 +236,12 @@ async def call_service(match: PlainMatch[ServiceHandle], req: Request, res: Resp
             allowed = [verb for verb in verbs if verb != req.method or verb == "POST"]
             error.headers = {"Allow": ", ".join(allowed)}
         raise
-    _set_response(context, res)
+    res.status_code, by_hooks, res.data = response_for(context)
+    for name, value in by_hooks.items():
+        # Cookies of middleware stay; any other header of a hook replaces that of middleware.
+        (res.append if name.lower() == "set-cookie" else res.set)(name, value)
+    if send is not None and (waiting := send(req, res)) is not None:
+        await waiting
 
 
 def _params_of(req: Request, route: dict[str, str]) -> Params:
@@ -253,14 +269,6 @@ async def _represent(match: PlainMatch[ServiceHandle], req: Request, res: Respon
         await respond(handle, route, req, res)
         _check_sent("representation", respond, req, res)
     return respond is not None
-
-
-def _set_response(context: HookContext, res: Response) -> None:
-    """Set status, headers and data by the context of a call that has ended."""
-    res.status_code, by_hooks, res.data = response_for(context)
-    for name, value in by_hooks.items():
-        # Cookies of middleware stay; any other header of a hook replaces that of middleware.
-        (res.append if name.lower() == "set-cookie" else res.set)(name, value)
 
 
 async def _data_without_parser(req: Request, handle: ServiceHandle) -> dict[str, Any]:
@@ -310,22 +318,30 @@ async def _run_while_connected(call: Awaitable[None], req: Request) -> None:
         disconnect.cancel()
 
 
-async def send_result(formatter: Formatter | None, req: Request, res: Response) -> None:
-    """Have the formatter send ``res.data``; it is sent as JSON if there is none.
+def _sender(formatter: Formatter | None) -> _Send:
+    """Return what sends ``res.data``: as JSON, or by a formatter.
 
     A redirect without a result has an empty body, whatever the formatter.
 
     Raises:
-        RuntimeError: The formatter sent nothing.
-        Exception: What it raises.
+        RuntimeError: By the function: the formatter sent nothing.
+        Exception: By the function: what the formatter raises.
     """
-    if res.data is None and 300 <= res.status_code < 400:
-        res.vary("Accept")
-        res.end()
-        return
-    if formatter is None:
-        res.send_result(res.data)
-        return
+
+    def send(req: Request, res: Response) -> Awaitable[None] | None:
+        if res.data is None and 300 <= res.status_code < 400:
+            res.vary("Accept")
+            res.end()
+        elif formatter is None:
+            res.send_result(res.data)
+        else:
+            return _format(formatter, req, res)
+        return None
+
+    return send
+
+
+async def _format(formatter: Formatter, req: Request, res: Response) -> None:
     res.vary("Accept")
     res.data = public_part(res.data)  # the formatter may write it in a form of its own
     result: Any = formatter(req, res)

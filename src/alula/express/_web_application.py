@@ -180,7 +180,9 @@ class WebApplication(ServedApplication, Router):
                 if len(scope["headers"]) > MAX_HEADERS:
                     await after_last(head_too_large(f"The request has over {MAX_HEADERS} headers"))
                 else:
-                    await run_steps(self._steps.for_request(req), req, res, after_last)
+                    steps = self._steps
+                    chosen = steps.for_request(req) if req.has_body else steps.registered
+                    await run_steps(chosen, req, res, after_last)
                 if not res.headers_sent:
                     await report_silence(self._steps.registered, req, res, after_last)
                 await res.finish(scope, req.receive, send)

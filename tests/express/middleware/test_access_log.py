@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
+import time
 
 import pytest
 from tests.express.asgi_client import Receiver, Sender, call, post_json, scope_of
@@ -272,7 +273,49 @@ async def test_the_address_is_logged_where_it_is_enabled(lines):
 
 async def test_a_log_that_nobody_reads_costs_no_wrapper(caplog):
     app = app_with()
-    app.get("/", lambda req, res: res.json(len(res._wrappers)))
+    app.get("/", lambda req, res: res.json(len(res._end_functions)))
     with caplog.at_level(logging.WARNING, "alula.access"):
         assert (await call(app)).json == 0
     assert caplog.records == []
+
+
+# -- the record ------------------------------------------------------------------------------------
+
+
+async def test_a_record_has_what_those_of_other_loggers_have(lines):
+    before = time.time()
+    await call(app_with(), url="/a")
+    (line,) = lines
+    usual = logging.LogRecord("alula.access", logging.INFO, line.pathname, 1, "", (), None)
+    assert usual.__dict__.keys() <= line.__dict__.keys()
+    for name in ("process", "processName", "thread", "threadName", "filename", "module"):
+        assert getattr(line, name) == getattr(usual, name)
+    assert before <= line.created <= usual.created
+    assert line.msecs == pytest.approx(line.created % 1 * 1000, abs=1)
+    assert line.relativeCreated == pytest.approx(usual.relativeCreated, abs=1000)
+    assert line.getMessage().startswith("GET /a 404, ")
+
+
+async def test_records_of_the_application_are_made_as_it_wants_them(lines):
+    class Record(logging.LogRecord):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.region = "north"
+
+    usual = logging.getLogRecordFactory()
+    logging.setLogRecordFactory(Record)
+    try:
+        await call(app_with(), url="/a")
+    finally:
+        logging.setLogRecordFactory(usual)
+    (line,) = lines
+    assert (line.region, line.path, line.funcName) == ("north", "/a", "write")
+    assert line.filename == "access_log.py"
+    assert line.getMessage().startswith("GET /a 404, ")
+
+
+async def test_a_probe_that_went_well_is_no_record_without_debug(lines):
+    app = app_with()
+    app.configure(health(live="/live"))
+    await call(app, url="/live")
+    assert lines == []

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from alula._app import App
 from alula._context import Params
 from alula._identity import (
     authentication_at,
@@ -16,11 +15,11 @@ from alula._identity import (
     identify,
     strategies_of,
 )
-from alula.express._chain import Middleware, NextFunction, Step, goes_on, never
+from alula.express._chain import Middleware, NextFunction, goes_on
 from alula.express._request import Request
 from alula.express._response import Response
 
-__all__ = ["authenticate", "credentials_step", "parse_authentication"]
+__all__ = ["authenticate", "parse_authentication", "read_credentials"]
 
 Credentials: TypeAlias = Mapping[str, Any]
 """What a strategy gets: its name under ``strategy``, and what it needs, such as a token."""
@@ -88,26 +87,12 @@ def parse_authentication(
 
     @goes_on
     def middleware(req: Request, res: Response) -> Awaitable[None] | None:
-        return _read_credentials(find_authentication(req.app, service), req, res, *names)
+        return read_credentials(find_authentication(req.app, service), req, res, *names)
 
     return middleware
 
 
-def credentials_step(app: App) -> Step:
-    """Return the step by which `rest` reads credentials for the default authentication service.
-
-    Args:
-        app: The application that holds the services.
-    """
-
-    def read(req: Request, res: Response) -> Awaitable[None] | None:
-        service = find_authentication(app)
-        return None if service is None else _read_credentials(service, req, res)
-
-    return Step(goes_on(read), may_read_body=never, direct=read)
-
-
-def _read_credentials(
+def read_credentials(
     service: Any, req: Request, res: Response, *names: str
 ) -> Awaitable[None] | None:
     """Set the credentials of a request, if the service finds some."""
