@@ -15,7 +15,7 @@ from tests.express.serving import until_connections
 
 from alula.express import express
 from alula.express import json as json_parser
-from alula.express._connection_limits import ConnectionLimits, StallTimeout
+from alula.express._connection_limits import ConnectionLimits, StallTimeout, UnreadResponses
 
 TIMEOUT = 0.4
 RATE = 5  # bytes per second: two bytes in each timeout
@@ -271,11 +271,85 @@ async def test_a_stream_that_never_waits_for_its_client_goes_on(patient_server):
     writer.close()
 
 
-@pytest.mark.parametrize("name", ["read_timeout", "write_timeout", "min_rate"])
+async def test_what_all_clients_leave_unread_is_bounded_together():
+    limits = {"read_timeout": 60, "write_timeout": 60, "min_rate": 1, "max_unread_bytes": 1_000_000}
+    async with await application().listen(0, **limits) as server:
+        async with asyncio.timeout(30):
+            silent = [await connection_without_reading(server) for _ in range(3)]
+            await until_connections(server, 1)  # the last one; alone it may have more
+        reader, writer = await asyncio.open_connection(server.host, server.port)
+        writer.write(GET.replace(b"host", b"connection: close\r\nhost").replace(b"/x", b"/large"))
+        assert len(await end_of(reader)) > LARGE
+        await until_connections(server, 0)
+        for client in (*silent, writer.transport):
+            client.close()
+
+
+async def connection_without_reading(server):
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(client, (server.host, server.port))
+    await loop.sock_sendall(client, GET.replace(b"/x", b"/large"))
+    return client
+
+
+@pytest.mark.parametrize("name", ["read_timeout", "write_timeout", "min_rate", "max_unread_bytes"])
 @pytest.mark.parametrize("value", [0, -1, "5", True, None])
 def test_limits_are_positive_numbers(name, value):
     with pytest.raises(ValueError, match=f"{name} is .*greater than 0"):
         ConnectionLimits(**{name: value})
+
+
+class Connection:
+    """One that notes that it was closed."""
+
+    closed = False
+
+    @property
+    def transport(self):
+        return self
+
+    def abort(self):
+        self.closed = True
+
+
+class TestUnreadResponses:
+    @pytest.fixture
+    def unread(self):
+        return UnreadResponses(100)
+
+    def test_over_the_bound_those_that_wait_longest_are_closed(self, unread):
+        first, second, third, last = (Connection() for _ in range(4))
+        unread.wait(first, 60)
+        unread.wait(second, 30)
+        unread.wait(third, 10)
+        assert not any(each.closed for each in (first, second, third))
+        unread.wait(last, 70)
+        assert [each.closed for each in (first, second, third, last)] == [True, True, False, False]
+
+    def test_one_that_waits_alone_may_have_more(self, unread):
+        alone = Connection()
+        unread.wait(alone, 1000)
+        assert not alone.closed
+
+    def test_progress_puts_a_connection_behind_the_others(self, unread):
+        first, second, last = (Connection() for _ in range(3))
+        unread.wait(first, 60)
+        unread.wait(second, 40)
+        unread.wait(first, 50)
+        unread.wait(last, 20)
+        assert [each.closed for each in (first, second, last)] == [False, True, False]
+
+    def test_one_that_has_ended_does_not_count(self, unread):
+        first, last = Connection(), Connection()
+        unread.wait(first, 100)
+        unread.end(first)
+        unread.end(first)
+        unread.wait(last, 100)
+        assert not first.closed
+        assert not last.closed
 
 
 class TestStallTimeout:

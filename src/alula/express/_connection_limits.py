@@ -7,8 +7,9 @@ checked by `alula.express._http1`, on the servers of `listen` and `alula serve`.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-from typing import Final
+from typing import Final, Protocol
 
 from alula.errors import FrameworkError
 
@@ -20,6 +21,7 @@ __all__ = [
     "SECONDS_OF_SILENCE",
     "ConnectionLimits",
     "StallTimeout",
+    "UnreadResponses",
     "head_too_large",
 ]
 
@@ -64,6 +66,9 @@ class ConnectionLimits:
         write_timeout: Seconds in which a client must read at least ``write_timeout * min_rate``
             bytes of the responses that wait for it, or all of them.
         min_rate: Bytes per second, on average over these times.
+        max_unread_bytes: Bytes of responses that may wait for clients to read them, over all
+            connections of a server. Over it, the connection whose client has read nothing for
+            longest is closed.
 
     Raises:
         ValueError: One of them is not a positive number.
@@ -72,6 +77,7 @@ class ConnectionLimits:
     read_timeout: float = 20
     write_timeout: float = 20
     min_rate: float = 500
+    max_unread_bytes: float = 256 * 1024 * 1024
 
     def __post_init__(self) -> None:
         for name, value in dataclasses.asdict(self).items():
@@ -119,3 +125,48 @@ class StallTimeout:
             self._target, self._bytes, self._since = target, count, now
             return False
         return now - self._since >= self._seconds
+
+
+class WaitingConnection(Protocol):
+    """A connection whose client does not read."""
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """What the response was written to."""
+        ...
+
+
+class UnreadResponses:
+    """The bytes of responses that wait for their clients, over all connections of a server.
+
+    A client can let some MB wait until `ConnectionLimits.write_timeout` ends its connection.
+    Without a common bound, many of them could use up the memory.
+
+    Args:
+        max_bytes: How many there may be. A response that waits alone may be longer.
+    """
+
+    def __init__(self, max_bytes: float) -> None:
+        self._max_bytes = max_bytes
+        self._total = 0
+        # The first one has waited longest without progress.
+        self._waiting: dict[WaitingConnection, int] = {}
+
+    def wait(self, connection: WaitingConnection, size: int) -> None:
+        """Note that a connection waits from now on, and close the first ones if that is too much.
+
+        Args:
+            connection: The connection; where it waits already, its client has read something.
+            size: The bytes that wait.
+        """
+        self.end(connection)
+        self._waiting[connection] = size
+        self._total += size
+        while self._total > self._max_bytes and len(self._waiting) > 1:
+            longest = next(iter(self._waiting))
+            self.end(longest)
+            longest.transport.abort()
+
+    def end(self, connection: WaitingConnection) -> None:
+        """Note that a connection does not wait any more."""
+        self._total -= self._waiting.pop(connection, 0)

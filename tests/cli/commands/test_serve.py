@@ -82,6 +82,8 @@ def test_serve_with_options(asked, tmp_path):
         "3",
         "--min-rate",
         "44",
+        "--max-unread-bytes",
+        "5000000",
     )
     assert settings == WorkerSettings(
         "shop:app",
@@ -96,6 +98,7 @@ def test_serve_with_options(asked, tmp_path):
         read_timeout=2,
         write_timeout=3,
         min_rate=44,
+        max_unread_bytes=5_000_000,
         proxy_headers=True,
         forwarded_allow_ips="10.0.0.5",
         ssl_certfile="c.pem",

@@ -66,6 +66,10 @@ MinRate = Annotated[
     float,
     typer.Option(min=1, help="Bytes per second that a client has to send or read from then on."),
 ]
+MaxUnreadBytes = Annotated[
+    int,
+    typer.Option(min=1, help="Bytes of responses that may wait for slow clients, in one worker."),
+]
 WorkerTimeout = Annotated[
     float,
     typer.Option(
@@ -127,6 +131,7 @@ def serve(
     read_timeout: ReadTimeout = 20,
     write_timeout: WriteTimeout = 20,
     min_rate: MinRate = 500,
+    max_unread_bytes: MaxUnreadBytes = 256 * 1024 * 1024,
     worker_timeout: WorkerTimeout = 30,
     access_log: AccessLog = True,
     watch_loop: WatchLoop = 0,
@@ -150,6 +155,7 @@ def serve(
         read_timeout=read_timeout,
         write_timeout=write_timeout,
         min_rate=min_rate,
+        max_unread_bytes=max_unread_bytes,
         worker_timeout=worker_timeout,
         access_log=access_log,
         watch_loop=watch_loop,

@@ -310,6 +310,7 @@ class _Worker:
             "read_timeout": settings.read_timeout,
             "write_timeout": settings.write_timeout,
             "min_rate": settings.min_rate,
+            "max_unread_bytes": settings.max_unread_bytes,
             "proxy_headers": settings.proxy_headers,
             "forwarded_allow_ips": settings.forwarded_allow_ips,
             "ssl_certfile": settings.ssl_certfile,

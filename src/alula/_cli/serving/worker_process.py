@@ -66,6 +66,7 @@ class WorkerSettings:
         read_timeout: As in `WebApplication.listen`.
         write_timeout: As in `WebApplication.listen`.
         min_rate: As in `WebApplication.listen`.
+        max_unread_bytes: As in `WebApplication.listen`.
         worker_timeout: Seconds after which a worker that hangs is replaced; 0 disables this.
         access_log: Whether to log every request.
         proxy_headers: Whether to trust what a proxy says about clients.
@@ -93,6 +94,7 @@ class WorkerSettings:
     read_timeout: float = 20
     write_timeout: float = 20
     min_rate: float = 500
+    max_unread_bytes: int = 256 * 1024 * 1024
     worker_timeout: float = 0
     access_log: bool = True
     proxy_headers: bool = False

@@ -36,6 +36,7 @@ from alula.express._connection_limits import (
     SECONDS_OF_SILENCE,
     ConnectionLimits,
     StallTimeout,
+    UnreadResponses,
     head_too_large,
 )
 
@@ -64,6 +65,8 @@ _STATUS_LINES: Final = {
 _WITHOUT_BODY: Final = frozenset({204, 304})
 _ERROR: Final = b"Internal Server Error"
 _PLAIN_TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
+
+_UNREAD: Final = UnreadResponses(ConnectionLimits().max_unread_bytes)
 
 _NO_SCOPE: Final[Scope] = {}
 """The scope of an exchange that has ended. Its connection may stay idle for a minute, and the scope
@@ -95,6 +98,8 @@ class HTTPProtocol(asyncio.Protocol):
             ``default_headers`` and ``total_requests``.
         app_state: The state of the lifespan, copied into the scope of each request.
         limits: How slow clients may be; None for the defaults.
+        unread: The responses of the server that wait for their clients; None for those of all
+            servers of the process without their own.
     """
 
     # A connection that waits should be small: without slots, it has 1.5 KiB more.
@@ -123,6 +128,7 @@ class HTTPProtocol(asyncio.Protocol):
         "_loop",
         "_next_check",
         "_parser",
+        "_read_by_client",
         "_reading_paused",
         "_reads",
         "_received",
@@ -130,6 +136,7 @@ class HTTPProtocol(asyncio.Protocol):
         "_root_path",
         "_state",
         "_target",
+        "_unread",
         "_waiting",
         "_writes",
         "access_log",
@@ -153,6 +160,7 @@ class HTTPProtocol(asyncio.Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
         limits: ConnectionLimits | None = None,
+        unread: UnreadResponses | None = None,
     ) -> None:
         if not config.loaded:
             config.load()
@@ -164,6 +172,7 @@ class HTTPProtocol(asyncio.Protocol):
         self._loop = _loop or asyncio.get_running_loop()
         self._has_task_factory = self._loop.get_task_factory() is not None
         self._limits = limits or ConnectionLimits()
+        self._unread = unread or _UNREAD
         self.tasks: set[asyncio.Task[None]] = server_state.tasks
         self.logger = logging.getLogger("uvicorn.error")
         # uvicorn's option access_log takes the handlers away.
@@ -190,6 +199,7 @@ class HTTPProtocol(asyncio.Protocol):
         self._reading_paused = False
         self._drained: asyncio.Future[None] | None = None  # while the client reads too slowly
         self.written = self._received = 0  # bytes of responses, and of requests
+        self._read_by_client = 0  # bytes of responses, at the last check
         self._budget = _PIECE_BYTES  # bytes that may be fed before they are counted; 0: no more
         self._closes_at: float | None = None  # when nobody waits for its client any more
         self._dropped: int | None = None  # bytes received until the last check, where that counts
@@ -262,12 +272,14 @@ class HTTPProtocol(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Let responses wait: too many bytes are in the buffer of the transport."""
         self._drained = self._loop.create_future()
+        self._unread.wait(self, self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         """Let responses go on."""
         if self._drained is not None:
             self._drained.set_result(None)
             self._drained = None
+            self._unread.end(self)
 
     async def drain(self) -> None:
         """Wait until the client reads again, or has gone."""
@@ -644,9 +656,12 @@ class HTTPProtocol(asyncio.Protocol):
             if is_silent or now >= self._closes_at:
                 self.transport.close()
                 return
-        if self._writes.has_passed(self if unread else None, self.written - unread, now):
+        before, self._read_by_client = self._read_by_client, self.written - unread
+        if self._writes.has_passed(self if unread else None, self._read_by_client, now):
             self.transport.abort()
             return
+        if self.write_paused and self._read_by_client > before:
+            self._unread.wait(self, unread)
         received = self._received if pending is self._exchange else 0
         if not self._reads.has_passed(pending, received, now):
             self._schedule_check()

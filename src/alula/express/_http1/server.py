@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 
 from alula._user_code import did_you_mean
 from alula.errors import FrameworkError, Unavailable
-from alula.express._connection_limits import KEEP_ALIVE_SECONDS, ConnectionLimits
+from alula.express._connection_limits import KEEP_ALIVE_SECONDS, ConnectionLimits, UnreadResponses
 from alula.express._http1.protocol import HTTPProtocol
 
 __all__ = ["HTTPServer", "fastest_loop", "http_server"]
@@ -288,7 +288,9 @@ def http_server(
         # 60 KiB a connection instead of 20, and browsers ask for it.
         "ws_per_message_deflate": False,
         **options,
-        "http": partial(HTTPProtocol, limits=limits),
+        "http": partial(
+            HTTPProtocol, limits=limits, unread=UnreadResponses(limits.max_unread_bytes)
+        ),
         "ws": _websockets(),
         "lifespan": "off",  # the application runs its own, after the server has started
     }
