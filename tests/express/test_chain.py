@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from types import SimpleNamespace
 
 import pytest
+from tests.express.asgi_client import call
 
 from alula.errors import BadRequest, GeneralError
-from alula.express._chain import Next, Step, goes_on, never, run_steps
+from alula.express import express
+from alula.express._chain import Next, Step, direct_of, goes_on, never, run_steps
 
 
 class Chain:
@@ -439,7 +442,7 @@ async def test_one_that_always_goes_on_needs_no_next(chain, waits, is_direct):
         chain.log.append("begins")
         return later() if waits else None
 
-    chain.steps.append(Step(middleware, direct=middleware.direct if is_direct else None))
+    chain.steps.append(Step(middleware, direct=direct_of(middleware) if is_direct else None))
     chain.plain("next")
     assert await chain.run() == ["begins", *(["later"] if waits else []), "next", "out"]
     assert chain.req.ended_by is None
@@ -466,3 +469,29 @@ def test_it_has_the_name_of_its_function():
         """Count."""
 
     assert goes_on(count).__qualname__ == count.__qualname__
+
+
+async def test_middleware_that_wraps_it_is_called_itself():
+    seen = []
+
+    @goes_on
+    def middleware(req, res):
+        seen.append("inner")
+
+    @functools.wraps(middleware)
+    async def wrapper(req, res, next):
+        seen.append("wrapper")
+        await middleware(req, res, next)
+
+    app = express().use(wrapper, Slotted()).get("/", lambda req, res: res.json(1))
+    assert (await call(app)).status == 200
+    assert seen == ["wrapper", "inner"]
+
+
+class Slotted:
+    """Middleware that cannot be marked."""
+
+    __slots__ = ()
+
+    def __call__(self, req, res, next):
+        return next()

@@ -32,6 +32,7 @@ __all__ = [
     "Step",
     "Steps",
     "always",
+    "direct_of",
     "goes_on",
     "ignores_body",
     "never",
@@ -69,6 +70,7 @@ Direct: TypeAlias = Callable[[Request, Response], Awaitable[None] | None]
 """Middleware after which a request always goes on, so it needs no ``next``."""
 
 M = TypeVar("M", bound=Callable[..., object])
+T = TypeVar("T")
 
 
 def always(_: object) -> bool:
@@ -180,10 +182,17 @@ def goes_on(function: Direct) -> Middleware:
         await next()
 
     middleware.__module__, middleware.__qualname__ = function.__module__, function.__qualname__
-    middleware.direct = function  # type: ignore[attr-defined]  # ty: ignore[unresolved-attribute]  # pyright: ignore[reportFunctionMemberAccess]  # a mark, as `ignores_body` sets one
+    _DIRECT[middleware] = function
     return middleware
 
 
+def direct_of(middleware: Any) -> Direct | None:
+    """Return the function of middleware that `goes_on` has made, None for other middleware."""
+    return _mark_of(middleware, _DIRECT)
+
+
+# Marks are not attributes: `functools.wraps` would copy them to middleware that wraps this one.
+_DIRECT: WeakKeyDictionary[Any, Direct] = WeakKeyDictionary()
 _SINGLETONS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
@@ -200,8 +209,12 @@ def singleton(name: str, middleware: M) -> M:
 
 def singleton_name(middleware: Any) -> str | None:
     """Return the name that `singleton` noted, None for other middleware."""
+    return _mark_of(middleware, _SINGLETONS)
+
+
+def _mark_of(middleware: Any, marks: WeakKeyDictionary[Any, T]) -> T | None:
     try:
-        return _SINGLETONS.get(middleware)
+        return marks.get(middleware)
     except TypeError:  # it has slots and no weak references, so it was never marked
         return None
 

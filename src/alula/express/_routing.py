@@ -25,6 +25,7 @@ from alula.express._chain import (
     Step,
     Steps,
     always,
+    direct_of,
     never,
     run_steps,
     singleton_name,
@@ -349,7 +350,7 @@ def step_of(item: Any) -> Step:
         item,
         item_type is ItemType.ERROR_MIDDLEWARE,
         may_read_body=never if getattr(item, "ignores_body", False) else always,
-        direct=getattr(item, "direct", None) if inspect.isfunction(item) else None,
+        direct=direct_of(item),
     )
 
 
