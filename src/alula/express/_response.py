@@ -403,7 +403,8 @@ class Response:
     @property
     def whole_body(self) -> bytes:
         """The body of a whole response; `WholeFunction`s may replace it."""
-        return self._body
+        body: bytes = self._body
+        return body
 
     @whole_body.setter
     def whole_body(self, body: bytes) -> None:
