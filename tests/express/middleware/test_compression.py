@@ -219,3 +219,12 @@ async def test_a_tag_that_is_weak_already_stays_so():
         res.set("etag", 'W/"1"').send(LONG)
 
     assert (await get(app_with(answer=answer))).get("etag") == 'W/"1"'
+
+
+async def test_a_long_body_is_compressed_in_a_thread():
+    app = express().use(compression())
+    app.get("/", lambda req, res: res.set("etag", '"1"').type("text").send("x" * 200_000))
+    answer = await call(app, headers={"accept-encoding": "gzip"})
+    sent = dict(answer.headers)
+    assert (sent["content-encoding"], sent["etag"]) == ("gzip", 'W/"1"')
+    assert gzip.decompress(b"".join(answer.parts)) == b"x" * 200_000
