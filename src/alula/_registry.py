@@ -92,7 +92,7 @@ class Registry(EventEmitter, Hookable, Generic[Handle]):
         self.settings[name] = value
         return self
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str, /) -> Any:
         """Return a setting, None if it is not set."""
         return self.settings.get(name)
 

@@ -44,7 +44,6 @@ express("app")  # type: ignore[call-overload]  # refused, and that is what is te
 
 app = express(App())
 web = express()
-assert_type(app.app, App)
 assert_type(app.debug, bool)
 assert_type(app.services, dict[str, ServiceHandle])
 app.debug = "yes"  # type: ignore[assignment]  # refused, and that is what is tested

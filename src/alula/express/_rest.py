@@ -101,7 +101,7 @@ def rest(
                 return next()
 
             app.add(Step(cancel_calls, may_read_body=never))
-        app.add(credentials_step(app.app))
+        app.add(credentials_step(app))
         app.add(_services_step(app, formatter))
 
     return configure
@@ -109,8 +109,8 @@ def rest(
 
 def _services_step(app: ExpressApplication, formatter: Formatter | None) -> Step:
     """Return the step that calls services."""
-    lookup, surrounded = app.app.routes.find, app.service_middleware
-    turns = app.app.turns
+    lookup, surrounded = app.routes.find, app.service_middleware
+    turns = app.turns
 
     async def respond(match: PlainMatch[ServiceHandle], req: Request, res: Response) -> None:
         await call_service(match, req, res)

@@ -34,14 +34,17 @@ class WebApplication(ServedApplication, Router):
         existing: A Starlette or FastAPI application to extend.
 
     Attributes:
+        debug: Whether clients see the messages of unexpected errors.
         settings: Settings by name. ``query parser`` is the function that reads query strings,
             ``body limit`` the size limit of bodies whose parser has none of its own.
     """
 
-    _debug: bool = False
-
     def __init__(self, existing: Starlette | None = None) -> None:
         self.settings: dict[str, Any] = {}
+        self.debug = False
+        self._add_web(existing)
+
+    def _add_web(self, existing: Starlette | None) -> None:
         # Mounted in it, and those that it is mounted in: browsers send them the same cookies.
         self.neighbours: list[WebApplication] = []
         Router.__init__(self)
@@ -73,10 +76,10 @@ class WebApplication(ServedApplication, Router):
         return self
 
     @overload
-    def get(self, path: str) -> Any: ...
+    def get(self, path: str, /) -> Any: ...
     @overload
-    def get(self, path: str, *handlers: Handler) -> Self: ...
-    def get(self, path: str, *handlers: Handler) -> Any:
+    def get(self, path: str, /, *handlers: Handler) -> Self: ...
+    def get(self, path: str, /, *handlers: Handler) -> Any:
         """Register a route for GET; with one name that starts with no slash, read a setting.
 
         Raises:
@@ -91,15 +94,6 @@ class WebApplication(ServedApplication, Router):
                 f" ({'/' + path!r}), and settings are read by app.settings.get({path!r})"
             )
         return read_setting(self.settings, path, debug=self.debug)
-
-    @property
-    def debug(self) -> bool:
-        """Whether clients see the messages of unexpected errors."""
-        return self._debug
-
-    @debug.setter
-    def debug(self, value: bool) -> None:
-        self._debug = value
 
     @property
     def query_parser(self) -> QueryParser:
@@ -162,8 +156,8 @@ class WebApplication(ServedApplication, Router):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
-        servers, existing = self._servers, self._existing
-        if servers.gate is not None and not await servers.admits(scope, self.early_paths):
+        slot, existing = self._server_slot, self._existing
+        if slot.gate is not None and not await slot.admits(scope, self.early_paths):
             await refuse_connection(self, scope, receive, send)
         elif existing is not None and not existing.has_passed(scope):
             await existing(scope, receive, send)
