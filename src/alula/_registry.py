@@ -59,9 +59,11 @@ def call_plugin(plugin: Callable[[T], object], target: T) -> None:
     if unfit_signature(plugin, "app") is not None:
         if (twin := wrong_twin(plugin)) is not None:
             raise TypeError(twin)
+        name = public_name_of(plugin)
+        call = f"{name.rpartition('.')[2]}()" if name.startswith("alula.") else "middleware"
         raise TypeError(
-            f"configure({public_name_of(plugin)}): a plugin is a function of one argument, the"
-            " application; middleware is registered by app.use(middleware)"
+            f"write app.use({call}): {name} is not a plugin, which is a function of one argument,"
+            " the application"
         )
     result = plugin(target)
     if hasattr(result, "__await__"):

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alula._registry import call_plugin, read_setting
-from alula.express._chain import Handler, NextFunction, run_steps
+from alula.express._chain import Handler, NextFunction, Phase, run_steps
 from alula.express._connection_limits import MAX_HEADERS, head_too_large
 from alula.express._final_handler import final_handler, refuse_connection, report_silence
 from alula.express._lifespan import run_asgi_lifespan
-from alula.express._request import Request
+from alula.express._request import Request, without_empty_segments
 from alula.express._response import Response
 from alula.express._routing import Router, asgi_step, flatten
 from alula.express._serving import ServedApplication
@@ -59,7 +59,7 @@ class WebApplication(ServedApplication, Router):
 
             self._existing = ExistingApplication(existing, self)
             ServedApplication.__init__(self, self._existing.lifespan)
-            self.add(self._existing.step())
+            self.add(self._existing.step(), phase=Phase.FIRST)
 
     # -- settings ------------------------------------------------------------------------------
 
@@ -156,6 +156,8 @@ class WebApplication(ServedApplication, Router):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
+        if "//" in scope.get("path", ""):
+            scope = without_empty_segments(scope)
         slot, existing = self._server_slot, self._existing
         if slot.gate is not None and not await slot.admits(scope, self.early_paths):
             await refuse_connection(self, scope, receive, send)
