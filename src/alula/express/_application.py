@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ExpressApplication", "Representation", "express"]
 
-AnyListener = TypeVar("AnyListener", bound=Callable[..., Any])
+T = TypeVar("T")
 
 Representation: TypeAlias = Callable[
     [ServiceHandle, Mapping[str, str], Request, Response], Awaitable[None]
@@ -79,7 +79,11 @@ class ExpressApplication(App[Paths], WebApplication, Generic[Paths]):
     def __repr__(self) -> str:
         return f"express({App.__repr__(self)})"
 
-    def set(self, name: str, value: Any) -> Self:
+    @overload
+    def set(self, name: str, value: object) -> Self: ...
+    @overload
+    def set(self, name: type[T], value: T) -> Self: ...
+    def set(self, name: Any, value: object) -> Self:
         """Set a setting (see `WebApplication.set`)."""
         WebApplication.set(self, name, value)
         return self

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from alula._registry import call_plugin, read_setting
+from alula._registry import Settings, call_plugin, read_setting
 from alula.express._chain import Handler, NextFunction, Phase, run_steps
 from alula.express._connection_limits import MAX_HEADERS, head_too_large
 from alula.express._final_handler import final_handler, refuse_connection, report_silence
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["WebApplication"]
 
+T = TypeVar("T")
+
 
 class WebApplication(ServedApplication, Router):
     """Middleware and routes as an ASGI application, without services: ``express()``.
@@ -40,7 +42,7 @@ class WebApplication(ServedApplication, Router):
     """
 
     def __init__(self, existing: Starlette | None = None) -> None:
-        self.settings: dict[str, Any] = {}
+        self.settings = Settings()
         self.debug = False
         self._add_web(existing)
 
@@ -63,8 +65,12 @@ class WebApplication(ServedApplication, Router):
 
     # -- settings ------------------------------------------------------------------------------
 
-    def set(self, name: str, value: Any) -> Self:
-        """Set a setting.
+    @overload
+    def set(self, name: str, value: object) -> Self: ...
+    @overload
+    def set(self, name: type[T], value: T) -> Self: ...
+    def set(self, name: Any, value: object) -> Self:
+        """Set a setting, by its name or its class (see `App.set`).
 
         Raises:
             TypeError: ``query parser`` is not a function of the query string, or

@@ -126,6 +126,7 @@ def trace_requests(
             end({ERROR_TYPE: error_type_of(error)})
             raise
 
+    middleware.ignores_body = True  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]  # ty: ignore[unresolved-attribute]  # a mark, as `ignores_body` of alula.express sets one
     return middleware
 
 
