@@ -55,20 +55,19 @@ class LifespanTask:
         self._context = lifespan(server)
         self._leaving = asyncio.Event()
         self._entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._task: asyncio.Task[None] | None = None
+        self._task = asyncio.create_task(self._run())
 
     async def enter(self) -> None:
-        """Enter the context; return once it is entered.
+        """Return once the context is entered.
 
         Raises:
             Exception: What entering the context raises.
         """
-        task = self._task = asyncio.create_task(self._run())
         try:
             await asyncio.shield(self._entered)
         except asyncio.CancelledError:
             if not self._entered.done():
-                task.cancel()
+                self._task.cancel()
             raise
 
     async def leave(self) -> None:
@@ -78,11 +77,9 @@ class LifespanTask:
             Exception: What leaving the context raises.
         """
         self._leaving.set()
-        task = self._task
-        if task is not None:
-            await asyncio.wait({task})
-            if not task.cancelled():
-                task.result()
+        await asyncio.wait({self._task})
+        if not self._task.cancelled():
+            self._task.result()
 
     async def _run(self) -> None:
         entered = self._entered
