@@ -1032,3 +1032,29 @@ def test_a_setting_of_another_name_is_logged_once_in_debug(make, caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "there is no setting 'pagniate'; did you mean 'paginate'?"
     ]
+
+
+# -- settings by their class -----------------------------------------------------------------------
+
+
+class Config:
+    def __init__(self, origins):
+        self.origins = origins
+
+
+def test_a_class_names_the_settings_of_its_type():
+    app = App().set(Config, Config(["https://a.example"]))
+    assert app.settings[Config].origins == ["https://a.example"]
+
+
+def test_settings_that_are_missing_say_how_to_set_them():
+    with pytest.raises(KeyError, match=r"no settings of the class Config; set them by app\.set"):
+        App().settings[Config]
+    with pytest.raises(KeyError, match=r"^'nothing'$"):
+        App().settings["nothing"]
+
+
+def test_a_hint_names_settings_with_a_name_only(caplog):
+    app = App(debug=True).set(Config, Config([])).set("a setting of mine", 1)
+    assert app.get("a settin of mine") is None
+    assert "did you mean 'a setting of mine'?" in caplog.text

@@ -7,7 +7,16 @@ import pytest
 from alula import App, Params
 from alula.adapters.memory import MemoryService
 from alula.errors import Forbidden, NotFound
-from alula.express import error_handler, express, json, not_found, rest
+from alula.express import (
+    cors,
+    error_handler,
+    express,
+    health,
+    json,
+    not_found,
+    rest,
+    urlencoded,
+)
 
 
 class Todos:
@@ -152,7 +161,22 @@ AT_REGISTRATION = {
     "use(json)": (lambda: express(App()).use(json), r"write app\.use\(json\(\)\), with brackets"),
     "use(rest())": (lambda: express(App()).use(rest()), r"app\.configure\(rest\(\)\)"),
     "configure(rest)": (lambda: express(App()).configure(rest), r"app\.configure\(rest\(\)\)"),
-    "configure(json())": (lambda: express(App()).configure(json()), r"app\.use\("),
+    "configure(json())": (
+        lambda: express(App()).configure(json()),
+        r"^write app\.use\(json\(\)\): alula\.express\.json is not a plugin",
+    ),
+    "configure(urlencoded)": (
+        lambda: express(App()).configure(urlencoded),
+        r"^write app\.use\(urlencoded\(\)\): alula\.express\.urlencoded is not a plugin",
+    ),
+    "configure(cors())": (
+        lambda: express(App()).configure(cors()),
+        r"^write app\.use\(cors\(\)\): alula\.express\.cors is not a plugin",
+    ),
+    "use(health())": (
+        lambda: express(App()).use(health()),
+        r"^write app\.configure\(health\(\)\): alula\.express\.health is a plugin",
+    ),
     "configure(None)": (lambda: express(App()).configure(None), "a plugin is a function"),
     "use() of nothing": (lambda: express(App()).use(), "nothing to use"),
     "use() of a path": (lambda: express(App()).use("todos"), r"a path and"),

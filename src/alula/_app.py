@@ -52,8 +52,6 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
         routes: Finds handles by the path of a request.
         channel_registry: The channels and connections, for transports.
         turns: Divides the time of the event loop among clients, for transports.
-        front: The application that services and hooks get: itself, or the result of `express`.
-        is_ready: Whether `setup` has finished, and `teardown` has not begun since.
 
     Raises:
         TypeError: ``debug`` is not True, False or None.
@@ -73,10 +71,9 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
             debug = os.environ.get("ALULA_DEBUG", "").lower() in {"1", "true", "yes", "on"}
         elif not isinstance(debug, bool):  # App(__name__), as in Flask, would turn it on
             raise TypeError(f"App(debug) is True, False or None, not {debug!r}; write App()")
-        self.front: Any = self
         self.debug = debug
         self.routes: RouteTable[ServiceHandle] = RouteTable()
-        self.is_ready = False
+        self._is_ready = False
         self.turns = Turns()
         self.channel_registry = Channels(self.services, self._run_in_background)
         self._own_publishers = self.channel_registry.publishers
@@ -108,13 +105,7 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
                 f"{type(self).__name__} has no attribute {name!r}{hint}", name=name
             )
 
-    def present_as(self, front: Any) -> None:
-        """Let services and hooks get ``front`` as the application; `express` calls this."""
-        self.front = front
-        for handle in self.services.values():
-            handle.app = front
-
-    def get(self, name: str, *handlers: object) -> Any:
+    def get(self, name: str, /, *handlers: object) -> Any:
         """Return a setting, None if it is not set.
 
         Raises:
@@ -168,7 +159,7 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
         self._register(
             [
                 TypedService(
-                    self.front,
+                    self,
                     strip_slashes(at),
                     registered,
                     methods=methods,
@@ -326,6 +317,11 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
 
     # -- start and stop ------------------------------------------------------------------------
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether `setup` has finished, and `teardown` has not begun since."""
+        return self._is_ready
+
     async def setup(self, server: object = None) -> Self:
         """Call ``setup(app, path)`` of every service, in the order of their registration.
 
@@ -345,7 +341,7 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
                 self._is_set_up = True  # services registered from here on are set up on their own
                 try:
                     await self._run_lifecycle("setup", self._set_up_all, server)
-                    self.is_ready = True
+                    self._is_ready = True
                 # Not only Exception: a start that is cancelled, as by Ctrl+C, must not leave
                 # connections open either.
                 except BaseException:
@@ -369,7 +365,7 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
             RuntimeError: A `teardown` hook did not await ``next()``, or this is called from within.
         """
         async with self._one_at_a_time():
-            self.is_ready = False
+            self._is_ready = False
             was_up, self._is_set_up = self._is_set_up or bool(self._up), False
             await self._wait_for_all_listeners()  # they may still use the services
             if was_up:
@@ -399,7 +395,7 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
             reached = True
             await core()
 
-        context = SimpleNamespace(app=self.front, server=server, method=name)
+        context = SimpleNamespace(app=self, server=server, method=name)
         await compose(self._lifecycle_hooks[name], last)(context)
         # A hook that forgets next() would let a server run on services that are not set up.
         if not reached:
@@ -435,7 +431,7 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
 
     async def _call_service(self, name: str, handle: ServiceHandle) -> None:
         function: Any = getattr(handle.service, name, None)
-        result: Any = function(self.front, handle.path) if callable(function) else None
+        result: Any = function(self, handle.path) if callable(function) else None
         if hasattr(result, "__await__"):
             await result
 

@@ -43,7 +43,10 @@ _log: Final = logging.getLogger("alula.authentication")
 class Application(Protocol):
     """An application with services: an `App`, or what `alula.express.express` makes of one."""
 
-    settings: dict[str, Any]
+    @property
+    def settings(self) -> dict[Any, Any]:
+        """The settings by name."""
+        ...
 
     @property
     def services(self) -> Mapping[str, ServiceHandle]:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 
 from alula._events import EventEmitter
 from alula._user_code import (
@@ -19,7 +19,7 @@ from alula._user_code import (
 from alula.hooks import Hookable
 from alula.types import STANDARD_METHODS
 
-__all__ = ["Registry", "call_plugin", "read_setting"]
+__all__ = ["Registry", "Settings", "call_plugin", "read_setting"]
 
 _log: Final = logging.getLogger("alula")
 
@@ -35,8 +35,10 @@ def read_setting(settings: Mapping[str, Any], name: str, *, debug: bool) -> Any:
         name: The name.
         debug: Whether to log, once, that another setting has nearly the same name.
     """
-    if debug and name not in settings and (hint := did_you_mean(name, settings, 0.75)):
-        _warn_of_setting(name, hint)
+    if debug and name not in settings:
+        names = [known for known in settings if isinstance(known, str)]  # others are classes
+        if hint := did_you_mean(name, names, 0.75):
+            _warn_of_setting(name, hint)
     return settings.get(name)
 
 
@@ -59,9 +61,11 @@ def call_plugin(plugin: Callable[[T], object], target: T) -> None:
     if unfit_signature(plugin, "app") is not None:
         if (twin := wrong_twin(plugin)) is not None:
             raise TypeError(twin)
+        name = public_name_of(plugin)
+        call = f"{name.rpartition('.')[2]}()" if name.startswith("alula.") else "middleware"
         raise TypeError(
-            f"configure({public_name_of(plugin)}): a plugin is a function of one argument, the"
-            " application; middleware is registered by app.use(middleware)"
+            f"write app.use({call}): {name} is not a plugin, which is a function of one argument,"
+            " the application"
         )
     result = plugin(target)
     if hasattr(result, "__await__"):
@@ -73,26 +77,56 @@ def call_plugin(plugin: Callable[[T], object], target: T) -> None:
         )
 
 
+class Settings(dict[Any, Any]):
+    """Settings by name, or by their class: ``settings[Config]`` is a `Config` for type checkers."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, name: type[T], /) -> T: ...
+        @overload
+        def __getitem__(self, name: str, /) -> Any: ...
+        def __getitem__(self, name: Any, /) -> Any: ...
+
+    def __missing__(self, name: object) -> Any:
+        if isinstance(name, type):
+            raise KeyError(
+                f"there are no settings of the class {name.__qualname__}; set them by"
+                f" app.set({name.__qualname__}, ...)"
+            )
+        raise KeyError(name)
+
+
 class Registry(EventEmitter, Hookable, Generic[Handle]):
     """Services by path, with settings, plugins and hooks around all of them.
 
     Attributes:
-        settings: Settings by name.
+        settings: Settings by name, or by their class.
         services: Handles by path.
     """
 
     def __init__(self) -> None:
         EventEmitter.__init__(self)
         Hookable.__init__(self)
-        self.settings: dict[str, Any] = {}
+        self.settings = Settings()
         self.services: dict[str, Handle] = {}
 
-    def set(self, name: str, value: object) -> Self:
-        """Set a setting."""
+    @overload
+    def set(self, name: str, value: object) -> Self: ...
+    @overload
+    def set(self, name: type[T], value: T) -> Self: ...
+    def set(self, name: Any, value: object) -> Self:
+        """Set a setting.
+
+        Args:
+            name: Its name. Or the class of the value: ``app.settings[name]`` then has this type
+                for type checkers.
+            value: Its value.
+        """
         self.settings[name] = value
         return self
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str, /) -> Any:
         """Return a setting, None if it is not set."""
         return self.settings.get(name)
 

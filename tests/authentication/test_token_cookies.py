@@ -561,7 +561,7 @@ async def test_an_error_leaves_the_cookies(browser):
 
 async def test_a_second_setup_changes_nothing(browser):
     service = browser.app.service("authentication").service
-    await service.setup(browser.app.app, "authentication")
+    await service.setup(browser.app, "authentication")
     await browser.sign_in()
     assert len(browser.lines) == 3
 

@@ -31,6 +31,7 @@ from alula.adapters._options import read_multi, read_pagination
 from alula.adapters.memory import MemoryService
 from alula.errors import Forbidden
 from alula.express import (
+    api,
     cors,
     error_handler,
     express,
@@ -46,9 +47,21 @@ SEED = standard_json.loads((Path(__file__).parent / "seed.json").read_text(encod
 ITEMS = [{"a": "one", "b": 1}, {"a": "two", "b": 2}]
 
 
-def make_apps(database: Any = None) -> tuple[Any, Any]:
-    """Return the main app and the second app; what is kept in memory has its seed data."""
-    main, second = express(App(debug=True)), second_app()
+def make_apps(database: Any = None, *, by_api: bool = False) -> tuple[Any, Any]:
+    """Return the main app and the second app; what is kept in memory has its seed data.
+
+    Args:
+        database: Of MongoDB, for the services that need it.
+        by_api: Make the apps by `api`, and register first what runs last.
+    """
+    main, second = make_app(by_api=by_api), second_app(by_api=by_api)
+
+    def add_last_parts() -> None:
+        main.use(not_found(verbose=True, hints=False))  # the original gives none in debug mode
+        main.use(error_handler(logger=False))
+
+    if by_api:
+        add_last_parts()
     control(main, second, database)
     main.use(json(limit="100kb"))
     main.use(urlencoded(limit="100kb"))
@@ -62,10 +75,15 @@ def make_apps(database: Any = None) -> tuple[Any, Any]:
     for register in services.DATABASE_GROUPS if database is not None else ():
         register(main, database)
     routes(main)
-    main.use(not_found(verbose=True, hints=False))  # the original gives none in debug mode
-    main.use(error_handler(logger=False))
+    if not by_api:
+        add_last_parts()
     reset(main, second)
     return main, second
+
+
+def make_app(*, by_api: bool) -> Any:
+    """Return an application in debug mode, by `api` or by `express`."""
+    return api(App(debug=True)) if by_api else express(App(debug=True))
 
 
 def control(main: Any, second: Any, database: Any) -> None:
@@ -142,9 +160,12 @@ def routes(app: Any) -> None:
     app.get("/mw/forbidden", forbidden)
 
 
-def second_app() -> Any:
+def second_app(*, by_api: bool = False) -> Any:
     """Return the app with a formatter, CORS and parsers of its own."""
-    app = express(App(debug=True))
+    app = make_app(by_api=by_api)
+    last_parts = not_found(hints=False), short_errors, error_handler(logger=False, html=False)
+    if by_api:
+        app.use(*last_parts)
     app.set("query parser", partial(parse, array_limit=100, depth=10))
     app.use(cors())
     app.use(json(strict=False, limit="200b"))
@@ -152,9 +173,8 @@ def second_app() -> Any:
     app.use("items", MemoryService(start_id=1))
     app.use("echo", Echo())
     app.use("conflict", Conflicting())
-    app.use(not_found(hints=False))
-    app.use(short_errors)
-    app.use(error_handler(logger=False, html=False))
+    if not by_api:
+        app.use(*last_parts)
     return app
 
 
@@ -187,11 +207,11 @@ def csv_row(row: Any) -> str:
 compact = partial(standard_json.dumps, ensure_ascii=False, separators=(",", ":"))
 
 
-async def serve(port: int, url: str | None) -> None:
+async def serve(port: int, url: str | None, *, by_api: bool = False) -> None:
     """Serve both apps until a signal comes."""
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(seeded(url, port)) if url else None
-        main, second = make_apps(database)
+        main, second = make_apps(database, by_api=by_api)
         servers = [await main.listen(port), await second.listen(port + 1)]
         stop = asyncio.Event()
         for name in (signal.SIGINT, signal.SIGTERM):
@@ -216,8 +236,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The app of the recorded exchanges.")
     parser.add_argument("--port", type=int, required=True, help="the second app has the next one")
     parser.add_argument("--mongodb", metavar="URL", help="a MongoDB for the services that need it")
+    parser.add_argument("--api", action="store_true", help="make the apps by api()")
     given = parser.parse_args()
-    asyncio.run(serve(given.port, given.mongodb))
+    asyncio.run(serve(given.port, given.mongodb, by_api=given.api))
 
 
 if __name__ == "__main__":

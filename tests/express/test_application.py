@@ -56,10 +56,53 @@ def test_express_without_an_application_is_a_plain_web_application():
         web.use("service", Service())
 
 
-def test_express_makes_an_application_with_a_readable_repr(app, core):
+def test_express_returns_the_same_application(app, core):
+    assert app is core
     assert type(app) is ExpressApplication
-    assert app.app is core
     assert repr(app) == "express(the application (0 services))"
+    with pytest.raises(ValueError, match=r"express\(.*\) is a web application already"):
+        express(app)
+
+
+def test_what_was_registered_before_gets_the_web_application():
+    core = App().use("early", Service())
+    app = express(core)
+    core.use("late", Service())
+    assert app.service("early").app is app.service("late").app is app
+
+
+def test_an_application_that_cannot_extend_another_stays_what_it_was():
+    core = App()
+    with pytest.raises(TypeError, match="is not a Starlette or FastAPI application"):
+        express(core, object())
+    assert type(core) is App
+    assert type(express(core)) is ExpressApplication
+
+
+def test_a_web_application_can_be_made_by_its_class():
+    app = ExpressApplication(debug=True).get("/", lambda req, res: res.end())
+    assert app.debug
+    assert app.use("things", Service()).service("things").app is app
+
+
+async def test_what_a_class_of_the_user_overrides_comes_first():
+    class Mine(App):
+        def use(self, path, *items, **options):
+            return super().use(f"v1/{path}", *items, **options)
+
+        async def setup(self, server=None):
+            log.append("mine")
+            return await super().setup(server)
+
+    log = []
+    app = express(Mine())
+    assert isinstance(app, Mine)
+    assert isinstance(app, ExpressApplication)
+    app.configure(rest())
+    app.use("things", Service())
+    await app.setup()
+    assert log == ["mine"]
+    assert (await call(app, url="/v1/things/5")).json == {"id": "5"}
 
 
 @pytest.mark.parametrize("wrong", [App, express(), Starlette(), object(), "app"])
@@ -73,46 +116,21 @@ def test_express_takes_an_application(wrong):
 # -- the interface of App --------------------------------------------------------------------------
 
 
-def public(cls):
-    return {name for name in dir(cls) if not name.startswith("_")} | {
-        "settings",
-        "services",
-        "debug",
-    }
-
-
-def test_all_of_the_interface_is_there(app):
-    inner = {"compose_hooks", "hook_methods", "present_as"}  # for other rooms
-    assert {name for name in public(App) - inner if not hasattr(app, name)} == set()
-
-
 def test_the_same_arguments_are_taken(app):
     for name in ("service", "unuse", "lookup", "around", "before", "off", "emit", "setup", "set"):
-        here, there = (inspect.signature(getattr(a, name)) for a in (app, app.app))
+        here, there = (inspect.signature(getattr(a, name)) for a in (app, App()))
         assert list(here.parameters) == list(there.parameters), name
 
 
-def test_both_share_one_registry(app, core):
+def test_services_settings_and_debug(app):
     service = Service()
     assert app.use("/things/", service) is app
-    assert app.service("things") is core.service("things")
     assert app.service("things").service is service
-    assert app.services is core.services
-    core.use("others", Service())
-    assert app.lookup("/others/5") == core.lookup("/others/5")
-    assert app.lookup("/others/5")[1] == "5"
-
-
-def test_both_share_settings_and_debug(app, core):
+    assert app.lookup("/things/5")[1] == "5"
     assert app.set("title", "Chat") is app
-    core.set("size", 3)
-    assert (core.get("title"), app.get("size")) == ("Chat", 3)
-    assert app.settings is core.settings
-    assert app.debug is core.debug
+    assert app.get("title") == "Chat"
     app.debug = True
-    assert core.debug is True
-    core.debug = False
-    assert app.debug is False
+    assert app.debug is True
 
 
 async def test_a_query_parser_that_the_core_has_counts():

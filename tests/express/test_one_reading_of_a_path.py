@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from fastapi import FastAPI
 from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from tests.express.asgi_client import call, scope_of
 
 from alula import App
 from alula.errors import Forbidden
-from alula.express import Router, error_handler, express, rest, serve_static
+from alula.express import Router, api, error_handler, express, not_found, rest, serve_static
 
 GUARDED = [
     "/api/admin/users",
@@ -229,3 +230,95 @@ async def test_no_websocket_reaches_a_mounted_application(url):
     scope = scope_of("GET", url, subprotocols=[]) | {"type": "websocket", "scheme": "ws"}
     await web(scope, receive, send)
     assert sent == ["websocket.close"]
+
+
+# -- slashes in a row ------------------------------------------------------------------------------
+
+IN_A_ROW = ["//admin/x.txt", "///admin//x.txt", "/admin//x.txt", "/admin/x.txt", "//admin/x.txt/"]
+
+
+def admin_file(folder):
+    (folder / "admin").mkdir()
+    (folder / "admin" / "x.txt").write_text("secret")
+    return folder
+
+
+def text_guard(req, res, next):
+    """Compare the path as a text, as beginners do."""
+    if req.path.startswith("/admin") or req.url.startswith("/admin"):
+        raise Forbidden("only for administrators")
+    return next()
+
+
+def behind_a_text_guard(folder):
+    other = Starlette(routes=[Mount("/", StaticFiles(directory=folder))])
+    service = express(App()).use(text_guard).configure(rest())
+    return {
+        "files": express().use(text_guard, serve_static(folder)),
+        "a route": express().use(text_guard).get("/admin/*", lambda req, res: res.send("secret")),
+        "an ASGI application": express().use(text_guard).use(other),
+        "a router": express().use(text_guard).use(Router().use("/admin", serve_static(folder))),
+        "a sub-application": express().use(text_guard).use(express().use(serve_static(folder))),
+        "services": service.use("admin/:of", Secrets()),
+        "an existing application": express(App(), _guarded_outside(other)),
+        "api": api().use(serve_static(folder)).use(text_guard),
+    }
+
+
+class Secrets:
+    async def find(self, params):
+        return "secret"
+
+
+def _guarded_outside(app):
+    class Guard:
+        def __init__(self, app):
+            self.app = app
+
+        async def __call__(self, scope, receive, send):
+            if scope["type"] == "http" and scope["path"].startswith("/admin"):
+                await PlainTextResponse("only for administrators", 403)(scope, receive, send)
+            else:
+                await self.app(scope, receive, send)
+
+    app.add_middleware(Guard)
+    return app
+
+
+@pytest.mark.parametrize("url", IN_A_ROW)
+async def test_a_guard_that_compares_texts_sees_slashes_in_a_row_as_one(url, tmp_path):
+    for place, app in behind_a_text_guard(admin_file(tmp_path)).items():
+        answer = await call(app, url=url)
+        assert answer.status == 403, (place, answer.status)
+
+
+@pytest.mark.parametrize(
+    ("url", "status"),
+    [("//notes/1", 200), ("/notes//", 200), ("/notes//1", 404), ("//notes//1?x=1", 404)],
+)
+async def test_services_have_no_empty_segment_between_two_others(url, status):
+    class Notes:
+        async def find(self, params):
+            return []
+
+        async def get(self, id, params):
+            return id
+
+    app = express(App()).configure(rest()).use("notes", Notes())
+    app.use(not_found(verbose=True), error_handler(logger=False))
+    answer = await call(app, url=url)
+    assert answer.status == status
+    if status == 404:
+        assert answer.json["message"] == f"Page not found: {url}"
+
+
+async def test_below_a_mount_the_message_has_the_path_there():
+    inner = express().use(not_found(verbose=True), error_handler(logger=False))
+    answer = await call(express().use("/v1", inner), url="/v1/a//b")
+    assert answer.json["message"] == "Page not found: /a/b"
+
+
+async def test_a_scope_without_a_raw_path_is_read_too():
+    app = express().use(text_guard).get("/admin/*", lambda req, res: res.send("secret"))
+    app.use(error_handler(logger=False))
+    assert (await call(app, url="//admin/x", raw_path=None)).status == 403

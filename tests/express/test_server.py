@@ -582,55 +582,45 @@ async def test_an_application_can_listen_again(app, slow):
     assert slow.log == ["setup", "teardown"] * 2
 
 
-async def test_servers_of_one_application_share_set_up_and_teardown(app, slow):
-    first = await app.listen(0)
-    second = await app.listen(0)
-    assert slow.log == ["setup"]
-    await first.close()
-    assert slow.log == ["setup"]
-    async with client_of(second) as client:
+async def test_an_application_has_one_server_at_a_time(app, slow):
+    async with await app.listen(0) as server, client_of(server) as client:
+        with pytest.raises(RuntimeError, match=f"listens on {server.url} already; close that"):
+            await app.listen(0)
         assert (await client.get("/slow/5")).status_code == 200
-    await second.close()
     assert slow.log == ["setup", "teardown"]
-
-
-async def test_servers_that_start_at_once_share_one_set_up():
-    service = Starting()
-    app = application(service)
-    both = asyncio.gather(app.listen(0), app.listen(0))
-    await service.starts.wait()
-    await asyncio.sleep(0.05)
-    service.go_on.set()
-    first, second = await both
-    await asyncio.gather(first.close(), second.close())
-    assert service.log == ["setup", "teardown"]
-
-
-async def test_servers_that_share_a_set_up_share_its_failure():
-    service = Starting(RuntimeError("no database"))
-    app = application(service)
-    both = asyncio.gather(app.listen(0), app.listen(0), return_exceptions=True)
-    await service.starts.wait()
-    await asyncio.sleep(0.05)
-    service.go_on.set()
-    assert [str(error) for error in await both] == ["no database"] * 2
-    service.error = None
     async with await app.listen(0):
         pass
+
+
+async def test_a_second_server_while_the_first_one_starts_is_refused_too():
+    service = Starting()
+    app = application(service)
+    async with running(app.listen(0)) as first:
+        await service.starts.wait()
+        with pytest.raises(RuntimeError, match="this one is starting one already"):
+            await app.listen(0)
+        service.go_on.set()
+        async with await first as server, client_of(server) as client:
+            assert (await client.get("/slow/5")).status_code == 200
     assert service.log == ["setup", "teardown"]
 
 
-async def test_one_of_two_servers_may_give_up_while_the_set_up_goes_on():
-    service = Starting()
+async def test_a_start_that_failed_or_was_given_up_is_no_server():
+    service = Starting(RuntimeError("no database"))
     app = application(service)
-    async with running(app.listen(0)) as first, running(app.listen(0)) as second:
+    service.go_on.set()
+    with pytest.raises(RuntimeError, match="no database"):
+        await app.listen(0)
+    service.error = None
+    service.starts.clear()
+    service.go_on.clear()
+    async with running(app.listen(0)) as given_up:
         await service.starts.wait()
-        await asyncio.sleep(0.05)
-        first.cancel()
-        await asyncio.wait({first})
-        service.go_on.set()
-        async with await second as server, client_of(server) as client:
-            assert (await client.get("/slow/5")).status_code == 200
+        given_up.cancel()
+        await asyncio.wait({given_up})
+    service.go_on.set()
+    async with await app.listen(0):
+        pass
     assert service.log == ["setup", "teardown"]
 
 
@@ -643,14 +633,6 @@ async def test_a_set_up_hook_may_close_its_server(app, slow):
     server = await app.listen(0)
     await server.wait_closed()
     assert is_refused(server)
-    assert slow.log == ["setup", "teardown"]
-
-
-async def test_a_second_server_that_fails_does_not_harm_the_first(app, slow):
-    async with await app.listen(0) as server, client_of(server) as client:
-        with pytest.raises(OSError, match="choose another port"):
-            await app.listen(server.port)
-        assert (await client.get("/slow/5")).status_code == 200
     assert slow.log == ["setup", "teardown"]
 
 
@@ -776,16 +758,6 @@ async def test_listen_serves_https(app, certificate, trust):
         assert server.url.startswith("https://127.0.0.1:")
         async with client_of(server, verify=trust) as client:
             assert (await client.get("/scheme")).text == "https"
-
-
-async def test_https_beside_http(app, slow, certificate, trust):
-    plain = await app.listen(0)
-    safe = await app.listen(0, ssl_certfile=certificate)
-    async with client_of(plain) as first, client_of(safe, verify=trust) as second:
-        assert (await first.get("/slow/5")).json() == (await second.get("/slow/5")).json()
-    await plain.close()
-    await safe.close()
-    assert slow.log == ["setup", "teardown"]
 
 
 async def test_a_certificate_that_is_not_there_is_an_error(app):

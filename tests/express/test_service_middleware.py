@@ -272,7 +272,7 @@ async def test_a_service_that_comes_back_without_middleware_has_none(log):
 
 async def test_taking_a_service_away_below_leaves_no_middleware_behind(log):
     app = made(noting(log, "a"), Service())
-    await app.app.unuse("service")
+    await app.unuse("service")
     app.use("service", Service())
     await call(app, url="/service/5")
     assert log == []

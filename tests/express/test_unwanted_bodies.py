@@ -146,13 +146,12 @@ async def test_what_comes_with_alula_looks_at_none(tmp_path):
 
 
 async def test_a_step_that_cannot_tell_raises_where_errors_are_answered():
-    app = application()
-
     def fail(path):
         raise RuntimeError("no table")
 
-    app.app.routes.find = fail
-    app = express(app.app).use(json())
+    core = App()
+    core.routes.find = fail
+    app = express(core).use(json())
     app.configure(rest())
     app.use(error_handler(logger=False))
     status, error, _ = await post(app, "/notes")

@@ -148,7 +148,7 @@ async def with_reports(context, next):
     """Report for as long as the application runs."""
     reporting = asyncio.create_task(keep_reporting())
     await next()
-    app.app.hooks(teardown=[_end(reporting)])
+    app.hooks(teardown=[_end(reporting)])
 
 
 def _end(task):
@@ -159,4 +159,4 @@ def _end(task):
     return end
 
 
-app.app.hooks(setup=[with_reports])
+app.hooks(setup=[with_reports])

@@ -62,13 +62,13 @@ async def asleep(web):
 async def test_a_client_gets_what_it_missed_and_goes_on(workers):
     one, two = await workers(), await workers()
     told, offset = await asleep(one)
-    [connection] = one.app.channel("everyone").connections
+    [connection] = one.channel("everyone").connections
     await publish(one, 2, 3)
     peer = Peer(two, headers={"x-tenant": "acme"})
     assert await peer.join({"pid": told["pid"], "offset": offset}) == told
     assert (await events(peer, 2))[0] == [2, 3]
     assert not connection.is_asleep
-    assert two.app.channel("everyone").connections == []
+    assert two.channel("everyone").connections == []
     await publish(one, 4)
     assert (await events(peer, 1))[0] == [4]
     assert await peer.call("get", "things", 1) == [None, {"id": 1, "name": None}]
@@ -119,7 +119,7 @@ async def test_a_client_joins_anew_where_its_worker_has_ended(workers):
     peer = Peer(two)
     again = await peer.join({"pid": told["pid"], "offset": offset})
     assert again["pid"] != told["pid"]
-    await eventually(lambda: two.app.channel("everyone").connections)
+    await eventually(lambda: two.channel("everyone").connections)
     await peer.leave()
 
 
@@ -132,7 +132,7 @@ async def test_a_client_that_its_worker_refuses_joins_here(workers):
     peer = Peer(two, "/socket.io/?EIO=4&transport=websocket&refused=yes")
     again = await peer.join({"pid": told["pid"], "offset": offset})
     assert again["pid"] != told["pid"]
-    assert len(two.app.channel("everyone").connections) == 1
+    assert len(two.channel("everyone").connections) == 1
     await peer.leave()
 
 
@@ -154,7 +154,7 @@ async def test_a_client_that_has_left_before_it_is_refused_joins_nowhere(workers
     await asyncio.sleep(0.02)
     decided.set()
     await leaving
-    assert two.app.channel("everyone").connections == []
+    assert two.channel("everyone").connections == []
 
 
 async def test_a_client_whose_worker_ends_its_connection_is_disconnected(workers):
@@ -169,7 +169,7 @@ async def test_a_client_whose_worker_ends_its_connection_is_disconnected(workers
 async def test_a_client_that_leaves_at_once_is_forgotten(workers):
     one, two = await workers(), await workers()
     told, offset = await asleep(one)
-    [connection] = one.app.channel("everyone").connections
+    [connection] = one.channel("everyone").connections
     peer = Peer(two)
     peer.send(f'40{{"pid":"{told["pid"]}","offset":"{offset}"}}')
     await peer.next()
@@ -226,7 +226,7 @@ async def test_a_connection_that_its_worker_closes_ends_here(workers):
     told, offset = await asleep(one)
     peer = Peer(two)
     await peer.join({"pid": told["pid"], "offset": offset})
-    [connection] = one.app.channel("everyone").connections
+    [connection] = one.channel("everyone").connections
     await connection.close("expired")
     await peer.wait_closed()
     await peer.leave()

@@ -49,7 +49,7 @@ async def test_a_client_that_comes_back_gets_what_it_missed(web):
     assert (await numbers(peer, 2))[0] == [1, 2]
     await publish(web, 3)
     _, offsets = await numbers(peer, 1)
-    [connection] = web.app.channel("everyone").connections
+    [connection] = web.channel("everyone").connections
     await peer.leave()
     assert connection.is_asleep
     assert connection.queued == 0
@@ -58,7 +58,7 @@ async def test_a_client_that_comes_back_gets_what_it_missed(web):
     assert again == first
     assert (await numbers(peer, 2))[0] == [4, 5]
     assert not connection.is_asleep
-    assert web.app.channel("everyone").connections == [connection]
+    assert web.channel("everyone").connections == [connection]
     assert told == [connection]
     assert await peer.call("get", "things", 1) == [None, {"id": 1, "name": None}]
     await peer.leave()
@@ -94,7 +94,7 @@ class SignIn:
 async def test_the_next_user_of_a_connection_gets_nothing_of_the_one_before(web):
     peer = Peer(web)
     first = await peer.join()
-    [connection] = web.app.channel("everyone").connections
+    [connection] = web.channel("everyone").connections
     connection.sign_in = SignIn()
     await publish(web, 1)
     _, offsets = await numbers(peer, 1)
@@ -106,7 +106,7 @@ async def test_the_next_user_of_a_connection_gets_nothing_of_the_one_before(web)
 
     peer = Peer(web)
     first = await peer.join()
-    connection = web.app.channel("everyone").connections[-1]
+    connection = web.channel("everyone").connections[-1]
     connection.sign_in = SignIn()
     await publish(web, 2)
     _, offsets = await numbers(peer, 1)
@@ -142,15 +142,15 @@ async def test_a_connection_that_missed_too_much_ends(web):
     assert told == []
     await publish(web, 5)
     assert len(told) == 1
-    assert web.app.channels == []
+    assert web.channels == []
 
 
 async def test_a_connection_ends_if_the_bus_has_lost_events(web):
     peer = Peer(web)
     first = await peer.join()
     await peer.leave()
-    web.app.channel_registry.report_gap()
-    assert web.app.channel("everyone").connections == []
+    web.channel_registry.report_gap()
+    assert web.channel("everyone").connections == []
     peer, again = await back(web, first)
     assert again["pid"] != first["pid"]
     await peer.leave()
@@ -164,7 +164,7 @@ async def test_a_connection_does_not_sleep_forever():
     await peer.leave()
     assert ended == []
     await eventually(lambda: ended)
-    assert web.app.channels == []
+    assert web.channels == []
 
 
 @pytest.mark.parametrize("pid", ["unknown", 5, None, ["a"], "__proto__"])
@@ -180,7 +180,7 @@ async def test_a_slow_reader_recovers(web):
     first = await peer.join()
     peer.reads.clear()
     await publish(web, *range(9))
-    assert [c.is_asleep for c in web.app.channel("everyone").connections] == [True]
+    assert [c.is_asleep for c in web.channel("everyone").connections] == [True]
     peer.reads.set()
     await peer.wait_closed()
     received = [peer.from_server.get_nowait() for _ in range(peer.from_server.qsize())]
@@ -214,7 +214,7 @@ async def test_all_that_is_kept_does_not_make_a_slow_reader(web, count, is_recov
     head, again = await peer.next()
     assert head == "40"
     assert (again == first) == is_recovered
-    assert len(web.app.channel("everyone").connections) == 1
+    assert len(web.channel("everyone").connections) == 1
     peer.send("41")
     await peer.leave()
 
@@ -230,10 +230,10 @@ async def test_a_connection_whose_events_do_not_fit_ends(monkeypatch):
     # Together with the answer to the join, the long event is more than may wait for a reader.
     web.service("feed").emit("created", "x" * (1024 * 1024 - 60))
     web.service("feed").emit("created", "")
-    [connection] = web.app.channel("everyone").connections
+    [connection] = web.channel("everyone").connections
     peer = await stalled(web, first)
     assert ended == [connection]
-    assert web.app.channels == []
+    assert web.channels == []
     await peer.wait_closed()
     peer, again = await back(web, first)
     assert again["pid"] != first["pid"]
@@ -245,22 +245,22 @@ async def test_a_bad_packet_and_a_closed_connection_do_not_sleep(web):
     peer = await joined(web)
     peer.send("4bad")
     await peer.wait_closed()
-    assert web.app.channels == []
+    assert web.channels == []
     peer = await joined(web)
-    [connection] = web.app.channel("everyone").connections
+    [connection] = web.channel("everyone").connections
     await connection.close("expired")
     await peer.wait_closed()
     await settle()
-    assert web.app.channels == []
+    assert web.channels == []
     peer = await joined(web)
-    [connection] = web.app.channel("everyone").connections
+    [connection] = web.channel("everyone").connections
     await peer.leave()
     await connection.close("expired")  # while it sleeps
-    assert web.app.channels == []
+    assert web.channels == []
     peer = await joined(web)
     await peer.leave()
     web.endpoints.close()
-    assert web.app.channels == []
+    assert web.channels == []
 
 
 async def test_not_too_many_sleep(web, monkeypatch):
@@ -268,7 +268,7 @@ async def test_not_too_many_sleep(web, monkeypatch):
     for _ in range(4):
         peer = await joined(web)
         await peer.leave()
-    assert len(web.app.channel("everyone").connections) == 2
+    assert len(web.channel("everyone").connections) == 2
     web.endpoints.close()
 
 
@@ -279,7 +279,7 @@ async def test_a_flood_of_one_client_ends_its_own_sleep(web, monkeypatch):
     await victim.leave()
     for _ in range(20):
         await (await joined(web)).leave()
-    assert len(web.app.channel("everyone").connections) == 4
+    assert len(web.channel("everyone").connections) == 4
     victim = Peer(web, ip="10.0.0.2")
     assert await victim.join({"pid": first["pid"]}) == first
     await victim.leave()
@@ -289,7 +289,7 @@ async def test_a_flood_of_one_client_ends_its_own_sleep(web, monkeypatch):
     assert await victim.join({"pid": first["pid"]}) == first
     await victim.leave()
     web.endpoints.close()
-    assert web.app.channels == []
+    assert web.channels == []
 
 
 @pytest.mark.parametrize("data", [object(), Unsendable()])
@@ -325,7 +325,7 @@ async def test_after_lost_events_all_clients_join_anew(web):
     first, second = await awake.join(), await asleep.join()
     await asleep.leave()
     await joining.next()  # it has not joined yet, so it has missed nothing
-    web.app.channel_registry.report_gap()
+    web.channel_registry.report_gap()
     assert len(told) == 2
     await awake.wait_closed()
     for before in (first, second):
@@ -341,7 +341,7 @@ async def test_without_recovery_lost_events_close_no_connection():
     web = make()
     peer = Peer(web)
     await peer.join()
-    web.app.channel_registry.report_gap()
+    web.channel_registry.report_gap()
     await publish(web, 1)
     assert (await peer.next())[1][1]["n"] == 1
     await peer.leave()
@@ -352,11 +352,11 @@ async def test_a_client_gets_nothing_of_a_channel_from_before_it_joined(web, joi
     web.service("feed").publish("created")(lambda data, context: web.channel(data["n"][0]))
     ada = Peer(web)
     await ada.join()
-    [of_ada] = web.app.channel("everyone").connections
+    [of_ada] = web.channel("everyone").connections
     web.channel("room").join(of_ada)
     bob = Peer(web)
     first = await bob.join()
-    [of_bob] = set(web.app.channel("everyone").connections) - {of_ada}
+    [of_bob] = set(web.channel("everyone").connections) - {of_ada}
     await publish(web, ["everyone", 1], ["room", 2])
     _, offsets = await numbers(bob, 1)
     if joins == "before it leaves":

@@ -450,7 +450,7 @@ class Busy:
 
     def __init__(self, web):
         self.now, self.begun = 1.0, []
-        web.app.turns._now = lambda: self.now
+        web.turns._now = lambda: self.now
 
     async def create(self, data, params):
         self.begun.append(data)
@@ -583,7 +583,7 @@ async def test_a_slow_reader_is_disconnected_and_hurts_nobody():
     web = make(backlog=10)
     slow, other = await joined(web), await joined(web)
     slow.reads.clear()
-    connection, _ = web.app.channel("everyone").connections
+    connection, _ = web.channel("everyone").connections
     for number in range(11):
         await web.service("feed").create({"n": number})
     assert connection.queued == 10
@@ -634,7 +634,7 @@ async def test_sending_to_a_client_that_has_left_is_no_error(web):
     await settle()
     await peer.leave()
     await slow.leave()
-    assert web.app.channels == []
+    assert web.channels == []
 
 
 # -- joining ---------------------------------------------------------------------------------------
@@ -708,7 +708,7 @@ async def test_a_client_that_leaves_while_it_joins_is_forgotten(web):
 
     @web.transport.use
     async def wait(connection, handshake, next):
-        web.app.channel("early").join(connection)
+        web.channel("early").join(connection)
         reached.set()
         await gate.wait()
         await next()
@@ -723,7 +723,7 @@ async def test_a_client_that_leaves_while_it_joins_is_forgotten(web):
     gate.set()
     await leaving
     assert told == []
-    assert web.app.channels == []
+    assert web.channels == []
 
 
 @pytest.mark.parametrize(
@@ -750,20 +750,20 @@ async def test_a_packet_that_may_not_come_closes_the_connection(web, frame):
     peer = await joined(web)
     peer.send("41" if frame == '42["find","things"]' else "3", frame)
     await peer.wait_closed()
-    assert web.app.channels == []
+    assert web.channels == []
 
 
 async def test_a_join_that_finds_the_queue_full_is_no_connection():
     web = make(backlog=3)
     peer = await joined(web)
-    [connection] = web.app.channel("everyone").connections
+    [connection] = web.channel("everyone").connections
     peer.reads.clear()
     for number in range(4):  # one is being sent
         await web.service("feed").create({"n": number})
     peer.send("41", "40")
     await settle()
     assert not connection.is_open
-    assert web.app.channels == []
+    assert web.channels == []
     peer.reads.set()
     await peer.wait_closed()
     await peer.leave()
@@ -797,12 +797,12 @@ async def test_a_client_that_does_not_join_is_closed():
 
 async def test_the_application_disconnects_a_client(web):
     peer = await joined(web)
-    [connection] = web.app.channel("everyone").connections
+    [connection] = web.channel("everyone").connections
     web.emit("disconnect", connection)
     assert await peer.next() == ("41", None)
     peer.send("40")  # the client may join anew over the same session
     assert (await peer.next())[0] == "40"
-    [connection] = web.app.channel("everyone").connections
+    [connection] = web.channel("everyone").connections
     await connection.close("expired")
     await peer.wait_closed()
     await connection.close()
@@ -967,7 +967,7 @@ async def test_a_call_without_an_acknowledgement_is_carried_out(web):
 async def test_a_full_queue_and_a_disconnect(web):
     web = make(backlog=3)
     peer = await joined(web)
-    [connection] = web.app.channel("everyone").connections
+    [connection] = web.channel("everyone").connections
     peer.reads.clear()
     for number in range(4):
         await web.service("feed").create({"n": number})

@@ -870,7 +870,7 @@ class TestAClientThatComesBack:
     async def test_lets_others_have_their_turn_by_its_work(self, app, connect, monkeypatch):
         monkeypatch.setattr(_event_stream, "STEPS_IN_A_ROW", 150)
         ways = []
-        monkeypatch.setattr(app.app.turns.__class__, "give_way", give_way_noted(ways))
+        monkeypatch.setattr(app.turns.__class__, "give_way", give_way_noted(ways))
         last = (await connect("/messages")).last_id
         await app.service("messages").create([{"n": number} for number in range(8)])
 

@@ -157,15 +157,15 @@ class HeldTurns(Turns):
 
 async def test_a_call_that_waits_for_its_turn_ends_with_its_connection(web, tasks):
     peer = await joined(web)
-    web.app.turns = HeldTurns()
+    web.turns = HeldTurns()
     peer.send('421["fast","tasks",1]')
-    await eventually(lambda: web.app.turns.held)
+    await eventually(lambda: web.turns.held)
     await settle()
     assert tasks.log == []
     peer.task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(asyncio.shield(peer.task), 30)
-    web.app.turns.held[0].set_result(None)
+    web.turns.held[0].set_result(None)
     await settle()
     assert tasks.log == []
 

@@ -20,6 +20,7 @@ from alula.express import (
     Router,
     Server,
     WebApplication,
+    api,
     express,
     rest,
 )
@@ -44,7 +45,6 @@ express("app")  # type: ignore[call-overload]  # refused, and that is what is te
 
 app = express(App())
 web = express()
-assert_type(app.app, App)
 assert_type(app.debug, bool)
 assert_type(app.services, dict[str, ServiceHandle])
 app.debug = "yes"  # type: ignore[assignment]  # refused, and that is what is tested
@@ -97,3 +97,25 @@ async def main() -> None:
 
 
 app.run(3030)
+
+# -- settings --------------------------------------------------------------------------------------
+
+
+class Config:
+    origins: list[str]
+
+
+app.set(Config, Config()).set("title", "Chat")
+web.set(Config, Config())
+App().set(Config, Config())
+assert_type(app.settings[Config].origins, list[str])
+assert_type(App().settings[Config], Config)
+assert_type(web.settings[Config], Config)
+
+# -- api() -----------------------------------------------------------------------------------------
+
+assert_type(api(), ExpressApplication)
+assert_type(api(App(), Starlette()), ExpressApplication)
+assert_type(api(existing_app=Starlette()), ExpressApplication)
+assert_type(api().use("messages", MemoryService()), ExpressApplication)
+api("app")  # type: ignore[call-overload]  # refused, and that is what is tested

@@ -397,7 +397,6 @@ Application: TypeAlias = ExpressApplication[ServicePath]
 core = App[ServicePath]()
 web = express(core)
 assert_type(web, Application)
-assert_type(web.app, App[ServicePath])
 assert_type(core.service("messages"), ServiceHandle)
 assert_type(web.service("users", User), TypedService[User])
 assert_type(web.service("messages", Messages), Messages)

@@ -21,7 +21,7 @@ __all__ = ["Application", "ApplicationTarget", "load_application", "load_object"
 
 Application: TypeAlias = "App | ExpressApplication"
 
-_MAKERS: Final = frozenset({"express", "make_app", "create_app"})
+_MAKERS: Final = frozenset({"api", "express", "make_app", "create_app"})
 """Names of functions that return an application."""
 
 _MOST_FILES: Final = 50

@@ -15,6 +15,7 @@ if _missing := [name for name in ("orjson", "starlette", "uvicorn") if _find_spe
     )
 
 from alula._late_imports import late_names
+from alula.express._api import api
 from alula.express._application import ExpressApplication, express
 from alula.express._body_parsing import json, urlencoded
 from alula.express._chain import NextFunction
@@ -47,6 +48,7 @@ __all__ = [
     "Server",
     "WebApplication",
     "access_log",
+    "api",
     "authenticate",
     "compression",
     "cors",

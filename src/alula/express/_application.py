@@ -1,4 +1,4 @@
-"""`express`: the core application and the web application as one."""
+"""`express`: an application with services, middleware, routes and servers."""
 
 from __future__ import annotations
 
@@ -12,30 +12,25 @@ from typing import (
     Self,
     TypeAlias,
     TypeVar,
-    Unpack,
     overload,
 )
 
 from alula._app import App
-from alula._channels import Channel, Channels, Connection, Publishing
-from alula._routes import Match
-from alula._service import AnyTypedService, ServiceHandle, TypedService
-from alula._service_object import ServiceBundle
-from alula.express._chain import Step
+from alula._service import ServiceHandle
+from alula.express._chain import Handler, Step
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.express._routing import ItemType, Router, flatten, item_type_of, step_of
 from alula.express._server import Server
 from alula.express._web_application import WebApplication
-from alula.hooks import HookTable, HookTypes
-from alula.types import Paths, RecordType
+from alula.types import Paths
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 __all__ = ["ExpressApplication", "Representation", "express"]
 
-AnyListener = TypeVar("AnyListener", bound=Callable[..., Any])
+T = TypeVar("T")
 
 Representation: TypeAlias = Callable[
     [ServiceHandle, Mapping[str, str], Request, Response], Awaitable[None]
@@ -56,17 +51,10 @@ class ServiceMiddleware(NamedTuple):
     after: Sequence[Step]
 
 
-class ExpressApplication(WebApplication, Publishing, Generic[Paths]):
-    """An ASGI application with the interface of the `App` below it.
-
-    For type checkers, it has the paths of that `App`.
-
-    Args:
-        app: Holds services, hooks and settings.
-        existing: A Starlette or FastAPI application to extend.
+class ExpressApplication(App[Paths], WebApplication, Generic[Paths]):
+    """An `App` with middleware, routes and servers: what `express` makes of an `App`.
 
     Attributes:
-        app: The application below.
         service_middleware: The middleware around each service that has some.
         representations: By media type: what responds to a GET of all records for clients that ask
             for it by the header ``Accept``.
@@ -76,40 +64,39 @@ class ExpressApplication(WebApplication, Publishing, Generic[Paths]):
             ``GET <path>/ID/content``: whether signed URLs open it without credentials.
     """
 
-    def __init__(self, app: App[Paths], existing: Starlette | None = None) -> None:
-        super().__init__(existing)
-        self.app = app
-        app.present_as(self)
+    def __init__(self, debug: bool | None = None) -> None:
+        App.__init__(self, debug)
+        self._add_web(None)
+
+    def _add_web(self, existing: Starlette | None) -> None:
+        """Set what a web application has beside services and settings."""
+        super()._add_web(existing)
         self.representations: dict[str, Representation] = {}
         self.transports: list[str] = []
         self.file_routes: dict[str, bool] = {}
-        self.settings = app.settings
-        self._own_publishers = app.channel_registry.publishers
         self.service_middleware: dict[ServiceHandle, ServiceMiddleware] = {}
 
     def __repr__(self) -> str:
-        return f"express({self.app!r})"
+        return f"express({App.__repr__(self)})"
 
-    if not TYPE_CHECKING:  # for type checkers, an unknown attribute stays an error
+    @overload
+    def set(self, name: str, value: object) -> Self: ...
+    @overload
+    def set(self, name: type[T], value: T) -> Self: ...
+    def set(self, name: Any, value: object) -> Self:
+        """Set a setting (see `WebApplication.set`)."""
+        WebApplication.set(self, name, value)
+        return self
 
-        def __getattr__(self, name: str) -> Any:
-            # Not self.app: before __init__ has set it, that would end up here again.
-            app = self.__dict__.get("app")
-            known = app is not None and name in app.services
-            hint = f"; the service is at app.service({name!r})" if known else ""
-            message = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
-            raise AttributeError(message, name=name)
+    @overload
+    def get(self, path: str, /) -> Any: ...
+    @overload
+    def get(self, path: str, /, *handlers: Handler) -> Self: ...
+    def get(self, path: str, /, *handlers: Handler) -> Any:
+        """Register a route for GET, or read a setting (see `WebApplication.get`)."""
+        return WebApplication.get(self, path, *handlers)
 
-    @property
-    def debug(self) -> bool:
-        """Whether clients see the messages of unexpected errors: that of the application."""
-        return self.app.debug
-
-    @debug.setter
-    def debug(self, value: bool) -> None:
-        self.app.debug = value
-
-    def use(
+    def use(  # pyright: ignore[reportIncompatibleMethodOverride]  # a path may come first, or not
         self,
         *items: Any,
         methods: Iterable[str] | None = None,
@@ -135,13 +122,14 @@ class ExpressApplication(WebApplication, Publishing, Generic[Paths]):
         services = [
             at
             for at, item in enumerate(rest)
-            if isinstance(item, App)
-            or (not isinstance(item, Router) and item_type_of(item) is ItemType.SERVICE)
+            if not isinstance(item, Router)
+            and (isinstance(item, App) or item_type_of(item) is ItemType.SERVICE)
         ]
         if not services:
             if methods is not None or events is not None:
                 raise TypeError("methods and events are options of a service; there is none here")
-            return super().use(*items)
+            WebApplication.use(self, *items)
+            return self
         if path is None or len(services) > 1:
             given = ", ".join(repr(rest[at]) for at in services)
             raise TypeError(
@@ -151,7 +139,7 @@ class ExpressApplication(WebApplication, Publishing, Generic[Paths]):
         before, service, after = rest[: services[0]], rest[services[0]], rest[services[0] + 1 :]
         middleware = ServiceMiddleware([*map(step_of, before)], [*map(step_of, after)])
         registered = set(self.services)
-        self.app.use(path, service, methods=methods, events=events)
+        App.use(self, path, service, methods=methods, events=events)
         if before or after:
             # Several, if an `App` was mounted with its services.
             added = [self.services[name] for name in self.services.keys() - registered]
@@ -167,135 +155,19 @@ class ExpressApplication(WebApplication, Publishing, Generic[Paths]):
         """
         self.representations[media_type] = respond
 
-    # -- the interface of the application, delegated one by one ---------------------------------
-
-    @property
-    def services(self) -> dict[str, ServiceHandle]:
-        """Handles by path."""
-        return self.app.services
-
-    @overload
-    def service(self, path: Paths) -> ServiceHandle: ...
-    @overload
-    def service(self, path: Paths, record: type[AnyTypedService]) -> AnyTypedService: ...
-    @overload
-    def service(
-        self, path: Paths, record: type[RecordType] | ServiceBundle[RecordType]
-    ) -> TypedService[RecordType]: ...
-    def service(
-        self, path: Paths, record: type[Any] | ServiceBundle[Any] | None = None
-    ) -> ServiceHandle:
-        """Return the handle of a service (see `App.service`)."""
-        return self.app.service(path) if record is None else self.app.service(path, record)
-
     async def unuse(self, path: Paths) -> Any:
         """Take a service away (see `App.unuse`)."""
         self.service_middleware.pop(self.service(path), None)
-        return await self.app.unuse(path)
-
-    def lookup(self, path: str) -> Match[ServiceHandle] | None:
-        """Return where a request path leads (see `App.lookup`)."""
-        return self.app.lookup(path)
-
-    def hooks(self, hooks: object = None, /, **kinds: Unpack[HookTypes]) -> Self:
-        """Register hooks around the methods of all services (see `App.hooks`)."""
-        self.app.hooks(hooks, **kinds)
-        return self
-
-    def around(self, *methods: str) -> Callable[[Any], Any]:
-        """Register an around hook for all services."""
-        return self.app.around(*methods)
-
-    def before(self, *methods: str) -> Callable[[Any], Any]:
-        """Register a before hook for all services."""
-        return self.app.before(*methods)
-
-    def after(self, *methods: str) -> Callable[[Any], Any]:
-        """Register an after hook for all services."""
-        return self.app.after(*methods)
-
-    def error(self, *methods: str) -> Callable[[Any], Any]:
-        """Register an error hook for all services."""
-        return self.app.error(*methods)
-
-    # -- real time -----------------------------------------------------------------------------
-
-    @property
-    def channel_registry(self) -> Channels:
-        """The channels and connections, for transports."""
-        return self.app.channel_registry
-
-    def channel(self, *names: str | Iterable[str]) -> Channel:
-        """Return the channel of one or several names (see `App.channel`)."""
-        return self.app.channel(*names)
-
-    @property
-    def channels(self) -> list[str]:
-        """The names of all channels that somebody is in."""
-        return self.app.channels
-
-    def resolve_publishers(self) -> None:
-        """Look up the publishers of all services again, after `publish` has added one."""
-        self.app.resolve_publishers()
-
-    def add_connection(self, connection: Connection) -> None:
-        """Emit ``connection`` (see `App.add_connection`)."""
-        self.app.add_connection(connection)
-
-    def remove_connection(self, connection: Connection) -> None:
-        """Emit ``disconnect`` once, and leave all channels (see `App.remove_connection`)."""
-        self.app.remove_connection(connection)
-
-    @property
-    def hook_table(self) -> HookTable:
-        """The hooks around the methods of all services."""
-        return self.app.hook_table
-
-    @overload
-    def on(self, event: str, listener: AnyListener) -> AnyListener: ...
-    @overload
-    def on(self, event: str) -> Callable[[AnyListener], AnyListener]: ...
-    def on(self, event: str, listener: Callable[..., Any] | None = None) -> Callable[..., Any]:
-        """Listen to an event of the application."""
-        return self.app.on(event) if listener is None else self.app.on(event, listener)
-
-    @overload
-    def once(self, event: str, listener: AnyListener) -> AnyListener: ...
-    @overload
-    def once(self, event: str) -> Callable[[AnyListener], AnyListener]: ...
-    def once(self, event: str, listener: Callable[..., Any] | None = None) -> Callable[..., Any]:
-        """Listen to an event of the application once."""
-        return self.app.once(event) if listener is None else self.app.once(event, listener)
-
-    async def wait_for_listeners(self) -> None:
-        """Wait until running listeners have ended (see `App.wait_for_listeners`)."""
-        await self.app.wait_for_listeners()
-
-    def off(self, event: str, listener: Callable[..., Any] | None = None) -> None:
-        """Stop listening."""
-        self.app.off(event, listener)
-
-    def emit(self, event: str, *values: Any) -> bool:
-        """Emit an event of the application."""
-        return self.app.emit(event, *values)
-
-    def has_listeners(self, event: str) -> bool:
-        """Tell whether anybody listens to an event of the application."""
-        return self.app.has_listeners(event)
+        return await App.unuse(self, path)
 
     # -- start and stop ------------------------------------------------------------------------
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the set-up has finished, and the teardown not begun."""
-        return self.app.is_ready
 
     async def setup(self, server: Any = None) -> Self:
         """Set the services up (see `App.setup`)."""
         from alula._hub import current_worker  # noqa: PLC0415  # only a start needs it
 
-        was_ready = self.app.is_ready
-        await self.app.setup(server)
+        was_ready = self.is_ready
+        await App.setup(self, server)
         place = current_worker()
         # Once: not by a second call, and not by each worker.
         if not was_ready and (place is None or place.is_first):
@@ -303,13 +175,13 @@ class ExpressApplication(WebApplication, Publishing, Generic[Paths]):
         return self
 
     async def teardown(self) -> Self:
-        """Close the servers that `listen` has started, and tear the services down.
+        """Close the server that `listen` has started, and tear the services down.
 
         Raises:
             Exception: As `App.teardown`.
         """
-        await super().teardown()
-        await self.app.teardown()
+        await WebApplication.teardown(self)
+        await App.teardown(self)
         return self
 
     @asynccontextmanager
@@ -339,7 +211,7 @@ class ExpressApplication(WebApplication, Publishing, Generic[Paths]):
             try:
                 yield state
             finally:
-                await self.app.teardown()
+                await App.teardown(self)
 
 
 @overload
@@ -349,7 +221,7 @@ def express(
     app: App[Paths], existing_app: Starlette | None = None
 ) -> ExpressApplication[Paths]: ...
 def express(app: App | None = None, existing_app: Starlette | None = None) -> WebApplication:
-    """Make an ASGI application of an `App`, with middleware, routes and a server.
+    """Make an `App` an ASGI application, with middleware, routes and a server, and return it.
 
     Examples:
         >>> from alula import App
@@ -366,6 +238,7 @@ def express(app: App | None = None, existing_app: Starlette | None = None) -> We
     Raises:
         TypeError: ``app`` is not an `App`, or ``existing_app`` not a Starlette application.
         RuntimeError: ``existing_app`` has served requests already.
+        ValueError: ``app`` is a web application already.
     """
     if app is None:
         web = WebApplication(existing_app)
@@ -373,4 +246,21 @@ def express(app: App | None = None, existing_app: Starlette | None = None) -> We
         return web
     if not isinstance(app, App):
         raise TypeError(f"express(app): {app!r} is not an alula.App; write express(App())")
-    return ExpressApplication(app, existing_app)
+    return _made_web(app, existing_app)
+
+
+def _made_web(app: Any, existing: Starlette | None) -> ExpressApplication:
+    """Give an application the class of a web application: it stays one object, with its state."""
+    of_user: type[Any] = app.__class__
+    if issubclass(of_user, ExpressApplication):
+        raise ValueError(f"{app!r} is a web application already")
+    if of_user is App:
+        app.__class__ = ExpressApplication
+    else:  # what a class of the user overrides comes first
+        app.__class__ = type(of_user.__name__, (of_user, ExpressApplication), {})
+    try:
+        app._add_web(existing)  # noqa: SLF001  # of the class above
+    except BaseException:
+        app.__class__ = of_user
+        raise
+    return app

@@ -106,7 +106,7 @@ def json(
         return value
 
     size = None if limit is None else parse_size(limit)
-    return BodyParser({"application/json": (size, decode)})
+    return BodyParser({"application/json": (size, decode)}, "json")
 
 
 def urlencoded(*, limit: Size | None = None, extended: bool = True) -> Middleware:
@@ -154,7 +154,7 @@ def urlencoded(*, limit: Size | None = None, extended: bool = True) -> Middlewar
             raise BadRequest(f"A name in the form has more than {MAX_FORM_DEPTH} levels") from None
 
     size = None if limit is None else parse_size(limit)
-    return BodyParser({"application/x-www-form-urlencoded": (size, decode)})
+    return BodyParser({"application/x-www-form-urlencoded": (size, decode)}, "urlencoded")
 
 
 def _flat_form(text: str) -> dict[str, Any]:
@@ -183,13 +183,15 @@ class BodyParser:
         by_type: By media type, in lower case and without parameters: the limit in bytes, of which
             None takes the setting ``body limit``; and a function that gets the bytes and the
             charset that a request names, and returns the value.
+        name: The name of the function that made it, for messages.
 
     Attributes:
         by_type: As given.
     """
 
-    def __init__(self, by_type: Mapping[str, tuple[int | None, _Decode]]) -> None:
+    def __init__(self, by_type: Mapping[str, tuple[int | None, _Decode]], name: str) -> None:
         self.by_type = by_type
+        self.__qualname__ = name
         self._by_content_type: dict[bytes, tuple[int | None, _Decode, str]] = {}
 
     def __call__(self, req: Request, _: Response, next: NextFunction) -> Awaitable[None]:
@@ -225,7 +227,7 @@ def joined_parsers(items: Iterable[Any]) -> list[Any]:
         before = joined[-1] if joined else None
         if isinstance(item, BodyParser) and isinstance(before, BodyParser):
             # As in a chain, the first parser of a type takes its bodies.
-            joined[-1] = BodyParser({**item.by_type, **before.by_type})
+            joined[-1] = BodyParser({**item.by_type, **before.by_type}, before.__qualname__)
         else:
             joined.append(item)
     return joined

@@ -13,6 +13,8 @@ registered after the one where it came up. Rules held here:
 
 from __future__ import annotations
 
+import enum
+from bisect import bisect_left, bisect_right
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
@@ -29,12 +31,14 @@ __all__ = [
     "Middleware",
     "Next",
     "NextFunction",
+    "Phase",
     "Step",
     "Steps",
     "always",
     "direct_of",
     "goes_on",
     "ignores_body",
+    "in_phase",
     "never",
     "run_steps",
     "singleton",
@@ -104,27 +108,73 @@ class Step:
     direct: Direct | None = None
 
 
+class Phase(enum.IntEnum):
+    """When a step runs in an application of `api`, wherever it was registered."""
+
+    FIRST = 1
+    """What never reads a body, such as logs and CORS."""
+    PARSER = 2
+    CREDENTIALS = 3
+    MIDDLEWARE = 4
+    """Other middleware, and routes."""
+    SERVICES = 5
+    FALLBACK = 6
+    """What responds to every path that leads to nothing else, and files."""
+    NOT_FOUND = 7
+    ERROR_MIDDLEWARE = 8
+    ERROR_HANDLER = 9
+
+
 class Steps:
     """The steps of a router.
 
     Attributes:
-        registered: All steps, in the order of their registration. Requests that run keep the tuple
+        registered: All steps, in the order in which they run. Requests that run keep the tuple
             they began with, when a step is added.
+        has_phases: Whether steps run in the order of their phases, not of their registration.
+        replaceable: Phases whose steps go when a step is added to one of them.
     """
 
     def __init__(self) -> None:
         self.registered: tuple[Step, ...] = ()
+        self.has_phases = False
+        self.replaceable: set[Phase] = set()
+        self._phases: list[Phase] = []  # of each step
         # Of the steps behind the parsers: whether one may read the body of a request.
         self._body_readers: list[Callable[[Request], bool]] = []
         self._has_parsers = False
 
-    def add(self, step: Step) -> None:
-        """Add a step behind all others."""
-        self.registered = (*self.registered, step)
-        if step.needs_body:
-            self._has_parsers = True
-        elif self._has_parsers and not step.takes_errors and step.may_read_body is not never:
-            self._body_readers.append(step.may_read_body)
+    def add(self, step: Step, phase: Phase) -> None:
+        """Add a step behind all others, or behind those of its phase where phases count.
+
+        There, the last parser of a media type takes its bodies, so that it replaces the others.
+        """
+        if phase in self.replaceable:
+            self.replaceable.remove(phase)
+            self._drop(phase)
+        at = len(self.registered)
+        if self.has_phases:
+            at = (bisect_left if phase is Phase.PARSER else bisect_right)(self._phases, phase)
+        self._insert(at, step, phase)
+
+    def _insert(self, at: int, step: Step, phase: Phase) -> None:
+        self._phases.insert(at, phase)
+        self._set((*self.registered[:at], step, *self.registered[at:]))
+
+    def _drop(self, phase: Phase) -> None:
+        begin, end = bisect_left(self._phases, phase), bisect_right(self._phases, phase)
+        del self._phases[begin:end]
+        self._set((*self.registered[:begin], *self.registered[end:]))
+
+    def _set(self, steps: tuple[Step, ...]) -> None:
+        self.registered = steps
+        first = next((at for at, step in enumerate(steps) if step.needs_body), len(steps))
+        self._has_parsers = first < len(steps)
+        self._body_readers = [
+            step.may_read_body
+            for step in steps[first:]
+            if not (step.needs_body or step.takes_errors or step.may_read_body is never)
+        ]
 
     def prepend(self, first: Iterable[Step]) -> None:
         """Add steps before all others, in the given order.
@@ -132,16 +182,15 @@ class Steps:
         One with a name that is there already (`singleton`) is left out. What follows it here comes
         behind the one that is there.
         """
-        steps, at = [*self.registered], 0
+        at = 0
         for step in first:
             name = singleton_name(step.function)
-            names = [name and singleton_name(other.function) for other in steps]
+            names = [name and singleton_name(other.function) for other in self.registered]
             if name is None or name not in names:
-                steps.insert(at, step)
+                self._insert(at, step, self._phases[at - 1] if at else Phase.FIRST)
                 at += 1
             else:
                 at = names.index(name) + 1
-        self.registered = tuple(steps)
 
     def for_request(self, req: Request) -> Sequence[Step]:
         """Return the steps for a request with a body, without parsers if nothing needs the body.
@@ -193,6 +242,14 @@ def direct_of(middleware: Any) -> Direct | None:
 
 # Marks are not attributes: `functools.wraps` would copy them to middleware that wraps this one.
 _DIRECT: WeakKeyDictionary[Any, Direct] = WeakKeyDictionary()
+
+
+def in_phase(phase: Phase, middleware: M) -> M:
+    """Note when middleware runs in an application of `api`, and return it."""
+    middleware.phase = phase  # type: ignore[attr-defined]  # ty: ignore[unresolved-attribute]  # a mark on a function of ours
+    return middleware
+
+
 _SINGLETONS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 

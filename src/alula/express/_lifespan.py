@@ -1,4 +1,4 @@
-"""A lifespan shared by several servers, and a gate that holds requests until setup is done."""
+"""The lifespan around the server of an application; a gate holds requests until setup is done."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from starlette.types import Receive, Scope, Send
 
 from alula.express._server import Server
 
-__all__ = ["Lifespan", "ServerGroup", "SharedLifespan", "StartupGate", "run_asgi_lifespan"]
+__all__ = ["Lifespan", "LifespanTask", "ServerSlot", "StartupGate", "run_asgi_lifespan"]
 
 Lifespan: TypeAlias = Callable[[Server | None], AbstractAsyncContextManager[Mapping[str, Any]]]
-"""Makes a context around all requests. It gets the first server, and yields their state."""
+"""Makes a context around all requests. It gets the server, and yields the state of requests."""
 
 
 class StartupGate:
@@ -40,81 +40,66 @@ class StartupGate:
         return self._admits
 
 
-class SharedLifespan:
-    """A context that several servers share: entered for the first, left after the last.
+class LifespanTask:
+    """A lifespan in a task of its own.
 
-    It is entered and left in a task of its own, because cancel scopes and task groups, which
-    people have in their lifespans, must be left in the task that entered them.
+    Cancel scopes and task groups, which people have in their lifespans, must be left in the task
+    that entered them.
 
     Args:
         lifespan: Makes the context.
+        server: Gets passed to it.
     """
 
-    def __init__(self, lifespan: Lifespan) -> None:
-        self._lifespan = lifespan
-        self._servers = 0
-        self._task: asyncio.Task[None] | None = None
-        self._entered: asyncio.Future[None]
-        self._leaving: asyncio.Event
+    def __init__(self, lifespan: Lifespan, server: Server) -> None:
+        self._context = lifespan(server)
+        self._leaving = asyncio.Event()
+        self._entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run())
 
-    async def enter(self, server: Server) -> None:
-        """Enter the context if this is the first server; return once it is entered.
-
-        Every `enter` needs a `leave`, also if it raises.
+    async def enter(self) -> None:
+        """Return once the context is entered.
 
         Raises:
             Exception: What entering the context raises.
         """
-        self._servers += 1
-        if self._task is None:
-            # Variables of their own for each run: a next one may start before this one has ended.
-            entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            leaving = asyncio.Event()
-
-            async def run() -> None:
-                try:
-                    async with self._lifespan(server):
-                        entered.set_result(None)
-                        await leaving.wait()
-                except BaseException as error:
-                    if entered.done() or not isinstance(error, Exception):
-                        entered.cancel()
-                        raise
-                    entered.set_exception(error)
-
-            self._entered, self._leaving = entered, leaving
-            self._task = asyncio.create_task(run())
-        task, entered = self._task, self._entered
         try:
-            await asyncio.shield(entered)
+            await asyncio.shield(self._entered)
         except asyncio.CancelledError:
-            if self._servers == 1 and not entered.done():
-                task.cancel()  # no other server waits for it
+            if not self._entered.done():
+                self._task.cancel()
             raise
 
     async def leave(self) -> None:
-        """Leave the context if this was the last server; return once it is left.
+        """Leave the context, if it was entered; return once it is left.
 
         Raises:
             Exception: What leaving the context raises.
         """
-        self._servers -= 1
-        task = self._task
-        if self._servers or task is None:
-            return
-        self._task = None
         self._leaving.set()
-        await asyncio.wait({task})
-        if not task.cancelled():
-            task.result()
+        await asyncio.wait({self._task})
+        if not self._task.cancelled():
+            self._task.result()
+
+    async def _run(self) -> None:
+        entered = self._entered
+        try:
+            async with self._context:
+                entered.set_result(None)
+                await self._leaving.wait()
+        except BaseException as error:
+            if entered.done() or not isinstance(error, Exception):
+                entered.cancel()
+                raise
+            entered.set_exception(error)
 
 
-class ServerGroup:
-    """The running servers of one application, and the lifespan that they share.
+class ServerSlot:
+    """The one server that an application may have at a time, and the lifespan around it.
 
     Args:
         lifespan: The lifespan of the application.
-        on_stop: Called when a server begins to stop.
+        on_stop: Called when the server begins to stop.
 
     Attributes:
         gate: Holds requests while the application is set up; None when they may pass.
@@ -123,49 +108,52 @@ class ServerGroup:
     def __init__(self, lifespan: Lifespan, on_stop: Callable[[], object]) -> None:
         self.gate: StartupGate | None = None
         self._on_stop = on_stop
-        self._lifespan = SharedLifespan(lifespan)
-        self._servers: list[Server] = []
+        self._lifespan = lifespan
+        self._server: Server | None = None
+        self._is_starting = False
 
     async def start_before_setup(self, start: Callable[[], Coroutine[Any, Any, Server]]) -> Server:
         """Start a server, then enter the lifespan; requests that arrive in between wait.
 
         Raises:
+            RuntimeError: The application has a server already.
             Exception: What ``start`` or the lifespan raises; the server is closed then.
         """
-        gate = self.gate = StartupGate()
-        try:
-            server = await start()
-            server.on_end(self._lifespan.leave)
-            server.on_stop(self._on_stop)
+        with self._starting():
+            gate = self.gate = StartupGate()
             try:
-                await self._lifespan.enter(server)
-            except BaseException:
-                gate.open(admits=self._is_serving())
-                await server.close()
-                raise
-            self._servers.append(server)
-            return server
-        finally:
-            gate.open(admits=self._is_serving())
-            if self.gate is gate:
+                server = await start()
+                lifespan = self._add_lifespan(server)
+                try:
+                    await lifespan.enter()
+                except BaseException:
+                    gate.open(admits=False)
+                    await server.close()
+                    raise
+                self._server = server
+                gate.open(admits=True)
+                return server
+            finally:
+                gate.open(admits=False)  # only if it is not open yet
                 self.gate = None
 
     async def start_after_setup(self, server: Server) -> Server:
         """Enter the lifespan, then start a server.
 
         Raises:
+            RuntimeError: The application has a server already.
             Exception: What the lifespan or the start raises; the lifespan is left then.
         """
-        server.on_end(self._lifespan.leave)
-        server.on_stop(self._on_stop)
-        try:
-            await self._lifespan.enter(server)
-            await server.start()
-        except BaseException:
-            await self._lifespan.leave()
-            raise
-        self._servers.append(server)
-        return server
+        with self._starting():
+            lifespan = self._add_lifespan(server)
+            try:
+                await lifespan.enter()
+                await server.start()
+            except BaseException:
+                await lifespan.leave()
+                raise
+            self._server = server
+            return server
 
     async def admits(self, scope: Scope, early_paths: Collection[str]) -> bool:
         """Wait for the gate, unless a request is for one of the early paths, such as a probe."""
@@ -175,17 +163,34 @@ class ServerGroup:
         return self.gate is None or await self.gate.admits()
 
     async def close(self) -> None:
-        """Close all servers, one after the other.
+        """Close the server, if there is one.
 
         Raises:
             Exception: What leaving the lifespan raises.
         """
-        for server in tuple(self._servers):
-            await server.close()
+        if self._server is not None:
+            await self._server.close()
 
-    def _is_serving(self) -> bool:
-        self._servers = [server for server in self._servers if not server.is_closed()]
-        return bool(self._servers)
+    @contextmanager
+    def _starting(self) -> Generator[None]:
+        server = self._server
+        if self._is_starting or (server is not None and not server.is_closed()):
+            place = "is starting one" if server is None else f"listens on {server.url}"
+            raise RuntimeError(
+                f"an application has one server at a time, and this one {place} already; close"
+                " that server first (await server.close()), or make a second application"
+            )
+        self._server, self._is_starting = None, True
+        try:
+            yield
+        finally:
+            self._is_starting = False
+
+    def _add_lifespan(self, server: Server) -> LifespanTask:
+        lifespan = LifespanTask(self._lifespan, server)
+        server.on_end(lifespan.leave)
+        server.on_stop(self._on_stop)
+        return lifespan
 
 
 @contextmanager

@@ -17,7 +17,19 @@ from alula.express._headers import best_match
 from alula.express._settings import cookie_signer, query_parser
 from alula.types import UNSET
 
-__all__ = ["Headers", "Request", "split_path", "without_id"]
+__all__ = [
+    "SENT_PATH",
+    "Headers",
+    "Request",
+    "split_path",
+    "without_empty_segments",
+    "without_id",
+]
+
+SENT_PATH: Final = "alula.sent_path"
+"""In a scope: the path as it was sent, if it has an empty segment between two others."""
+
+_SLASHES: Final = re.compile("/{2,}")
 
 _NO_PARAMS: dict[str, str] = {}
 # Parameters of OAuth, OpenID Connect and sign-in links, whose values let somebody sign in.
@@ -403,6 +415,24 @@ def split_path(scope: Scope) -> tuple[str, str]:
         rest = quote(path[len(root) :], safe=_PATH_SAFE)
         return quote(root, safe=_PATH_SAFE), rest or "/"
     return prefix, encoded[len(prefix) :] or "/"
+
+
+def without_empty_segments(scope: Scope) -> Scope:
+    """Return a scope whose path has one slash where several were sent in a row.
+
+    Middleware that compares paths, as a guard of ``/admin`` does, must see all that files, routes
+    and mounted applications take for that path, so they all get the same one.
+    """
+    path: str = scope["path"]
+    raw: bytes | None = scope.get("raw_path")
+    encoded = "" if raw is None else raw.decode("latin-1")
+    if raw is None or _decoded(encoded) != path:
+        encoded = quote(path, safe=_PATH_SAFE)
+    shorter = _SLASHES.sub("/", encoded)
+    changes: dict[str, object] = {"path": _decoded(shorter), "raw_path": shorter.encode("latin-1")}
+    if _SLASHES.search(encoded.strip("/")):
+        changes[SENT_PATH] = encoded
+    return {**scope, **changes}
 
 
 def _decoded(path: str) -> str:

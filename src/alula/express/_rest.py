@@ -23,10 +23,10 @@ from alula._service import ServiceHandle, owning_handle
 from alula._user_code import describe_frames, explain_twin, name_of
 from alula.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
 from alula.express._application import ExpressApplication, ServiceMiddleware
-from alula.express._chain import Middleware, NextFunction, Step, goes_on, run_steps
+from alula.express._chain import Middleware, NextFunction, Phase, Step, goes_on, run_steps
 from alula.express._headers import best_match
 from alula.express._middleware.authenticate import read_credentials
-from alula.express._request import Request
+from alula.express._request import SENT_PATH, Request
 from alula.express._response import Response
 from alula.express._routing import step_of
 from alula.outgoing import public_part
@@ -92,22 +92,23 @@ def rest(
                 f"rest() configures what express(App()) returns, not {app!r};"
                 f" {explain_twin('alula.express.rest')}"
             )
-        if "rest" in app.transports:  # a second one would never be reached, nor its formatter
+        if "rest" not in app.transports:
+            app.transports.append("rest")
+        elif Phase.SERVICES not in app.steps.replaceable:  # it would never be reached
             raise RuntimeError("rest() is configured already; one carries all services")
-        if app.has("not_found"):
+        if app.has("not_found") and not app.steps.has_phases:
             _log.warning(
                 "rest() is configured behind not_found(), which responds to every request before"
                 " it, so that no service is reached; register not_found() behind rest()"
             )
-        app.transports.append("rest")
+        app.add(step_of(_credentials_reader(app)), phase=Phase.CREDENTIALS)
         if cancel_on_disconnect:
 
             def cancel_calls(req: Request, _: Response) -> None:
                 req.cancels_calls = True
 
-            app.add(step_of(goes_on(cancel_calls)))
-        app.add(step_of(_credentials_reader(app.app)))
-        app.add(_services_step(app, formatter))
+            app.add(step_of(goes_on(cancel_calls)), phase=Phase.SERVICES)
+        app.add(_services_step(app, formatter), phase=Phase.SERVICES)
 
     return configure
 
@@ -125,12 +126,13 @@ def _credentials_reader(app: App) -> Middleware:
 
 def _services_step(app: ExpressApplication, formatter: Formatter | None) -> Step:
     """Return the step that calls services."""
-    lookup, surrounded = app.app.routes.find, app.service_middleware
-    turns, send = app.app.turns, _sender(formatter)
+    lookup, surrounded = app.routes.find, app.service_middleware
+    turns, send = app.turns, _sender(formatter)
 
     def services(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
         match = lookup(req.path)
-        if match is None:
+        # FeathersJS has no record at /messages//1.
+        if match is None or SENT_PATH in req.scope:
             return next()
         surroundings = surrounded.get(match[0])
         if surroundings is None:
@@ -141,7 +143,7 @@ def _services_step(app: ExpressApplication, formatter: Formatter | None) -> Step
 
     def may_read_body(req: Request) -> bool:
         """Tell whether middleware of a service may read it, or a service offers the method."""
-        match = lookup(req.path)
+        match = None if SENT_PATH in req.scope else lookup(req.path)
         return match is not None and (
             match[0] in surrounded or _offered_method(match, req)[0] is not None
         )

@@ -22,6 +22,7 @@ from alula.express._body_parsing import BodyParser, joined_parsers
 from alula.express._chain import (
     Handler,
     NextFunction,
+    Phase,
     Step,
     Steps,
     always,
@@ -41,6 +42,7 @@ __all__ = [
     "asgi_step",
     "flatten",
     "item_type_of",
+    "phase_of",
     "step_of",
 ]
 
@@ -68,16 +70,17 @@ class Router:
             ValueError: The path has a segment that is not valid.
         """
         path, rest = (items[0], items[1:]) if items and isinstance(items[0], str) else ("/", items)
-        steps = [step_of(item) for item in joined_parsers(flatten(rest))]
+        middleware = joined_parsers(flatten(rest))
+        steps = [step_of(item) for item in middleware]
         if not steps:
             raise TypeError(
                 "use() has nothing to use: give it middleware, or a path and middleware"
             )
-        for step in steps:
-            self.add(step, path)
+        for item, step in zip(middleware, steps, strict=True):
+            self.add(step, path, phase_of(item, path))
         return self
 
-    def get(self, path: str, *handlers: Handler) -> Any:
+    def get(self, path: str, /, *handlers: Handler) -> Any:
         """Register a route for GET (and HEAD): ``router.get("/users/:id", handler)``.
 
         Raises:
@@ -107,6 +110,11 @@ class Router:
         return self._route(None, path, handlers)
 
     @property
+    def steps(self) -> Steps:
+        """All that is registered here."""
+        return self._steps
+
+    @property
     def middleware_functions(self) -> list[Callable[..., Any]]:
         """The functions of all that is registered, in the order in which they run."""
         return [step.function for step in self._steps.registered]
@@ -127,12 +135,20 @@ class Router:
         """Tell whether middleware is registered here that says its name (see `singleton`)."""
         return any(singleton_name(step.function) == name for step in self._steps.registered)
 
-    def add(self, step: Step, path: str = "/") -> None:
-        """Add one step, below a path unless that is the root."""
+    def add(self, step: Step, path: str = "/", phase: Phase | None = None) -> None:
+        """Add one step, below a path unless that is the root.
+
+        Args:
+            step: The step.
+            path: The path.
+            phase: When it runs in an application of `api`; None tells by the step.
+        """
+        if phase is None:
+            phase = Phase.FIRST if step.may_read_body is never else Phase.MIDDLEWARE
         if path.strip("/"):
             mount = _Mount([step], Pattern(path, whole=False), strip=True)
             step = mount.step(step.takes_errors, ignores_body=step.may_read_body is never)
-        self._steps.add(step)
+        self._steps.add(step, phase)
 
     def handle(self, req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
         """Run as middleware: through all steps, and on to ``next`` if none of them responds."""
@@ -141,13 +157,18 @@ class Router:
     def _route(self, verbs: set[str] | None, path: str, handlers: tuple[Any, ...]) -> Self:
         if not isinstance(path, str) or not (path.startswith("/") or path == "*"):
             raise ValueError(f"{path!r} is not the path of a route: it must start with a slash")
-        steps = [step_of(handler) for handler in flatten(handlers)]
+        functions = flatten(handlers)
+        steps = [step_of(handler) for handler in functions]
         if not steps:
             raise TypeError(
                 f"the route {path!r} has no handler; give a function of (req, res), not as a"
                 f" decorator: app.get({path!r}, handler)"
             )
-        self.add(_Mount(steps, Pattern(path, whole=True), verbs).step())
+        # A route such as /:page or * would hide the services.
+        begins_with_a_name = path.strip("/")[:1] not in {":", "*"}
+        is_last = not begins_with_a_name and _always_responds(functions[-1])
+        phase = Phase.FALLBACK if is_last else Phase.MIDDLEWARE
+        self.add(_Mount(steps, Pattern(path, whole=True), verbs).step(), phase=phase)
         return self
 
 
@@ -354,6 +375,37 @@ def step_of(item: Any) -> Step:
     )
 
 
+def phase_of(item: Any, path: str) -> Phase:
+    """Return when middleware runs in an application of `api`.
+
+    Args:
+        item: What `step_of` takes.
+        path: Where it is mounted.
+    """
+    if isinstance(item, BodyParser):
+        return Phase.PARSER
+    is_at_root = not path.strip("/")
+    phase: Phase | None = getattr(item, "phase", None)
+    if isinstance(phase, Phase):
+        # Below a path, the next 404 or error handler still has something to do.
+        return {
+            Phase.NOT_FOUND: phase if is_at_root else Phase.FALLBACK,
+            Phase.ERROR_HANDLER: phase if is_at_root else Phase.ERROR_MIDDLEWARE,
+        }.get(phase, phase)
+    if _always_responds(item):
+        return Phase.FALLBACK if is_at_root else Phase.MIDDLEWARE
+    if not isinstance(item, Router) and item_type_of(item) is ItemType.ERROR_MIDDLEWARE:
+        return Phase.ERROR_MIDDLEWARE
+    return Phase.FIRST if getattr(item, "ignores_body", False) else Phase.MIDDLEWARE
+
+
+def _always_responds(item: Any) -> bool:
+    """Tell whether nothing can follow: a handler of ``(req, res)``, or an ASGI application."""
+    if isinstance(item, Router) and not callable(item):
+        return False
+    return item_type_of(item) in {ItemType.HANDLER, ItemType.ASGI}
+
+
 # A slash or a backslash within a segment, and segments of dots. The application decodes its path,
 # and may read /api/admin%2Fusers or /api/x/../admin/users as /api/admin/users: with these, requests
 # would pass a guard in front of it, which is matched by whole segments.
@@ -427,14 +479,19 @@ def item_type_of(item: Any) -> ItemType:
         return ItemType.SERVICE
     if (twin := wrong_twin(item)) is not None:
         raise TypeError(twin)
+    raise TypeError(_explain_misfit(item, signature))
+
+
+def _explain_misfit(item: Any, signature: inspect.Signature) -> str:
+    """Return what to write instead of ``use(item)``."""
+    name, parameters = public_name_of(item), signature.parameters.values()
+    short_name = name.rpartition(".")[2]
     # The functions that make middleware take options alone.
     if parameters and all(p.default is not p.empty for p in parameters):
-        name = public_name_of(item)
-        raise TypeError(
-            f"write app.use({name.rpartition('.')[2]}()), with brackets: {name} is called to get"
-            " middleware"
-        )
-    raise TypeError(
+        return f"write app.use({short_name}()), with brackets: {name} is called to get middleware"
+    if len(parameters) == 1 and name.startswith("alula.") and "<locals>" in name_of(item):
+        return f"write app.configure({short_name}()): {name} is a plugin, not middleware"
+    return (
         f"{name_of(item)}{signature} fits nothing that can be used: middleware takes (req, res,"
         " next), error middleware (error, req, res, next), a handler (req, res); a plugin takes"
         " (app), and goes to app.configure(plugin)"

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, TypeAlias
 from starlette.types import Receive, Scope, Send
 
 from alula.express._endpoints import Endpoints
-from alula.express._lifespan import ServerGroup
+from alula.express._lifespan import ServerSlot
 from alula.express._server import Server, prepare_server, run_until_signal, start_server
 
 __all__ = ["ServedApplication"]
@@ -22,7 +22,7 @@ OuterLifespan: TypeAlias = Callable[[], AbstractAsyncContextManager[Mapping[str,
 
 
 class ServedApplication(ABC):
-    """An ASGI application that can start its own servers.
+    """An ASGI application that can start its own server, one at a time.
 
     Args:
         outer_lifespan: The lifespan of an application around this one, if there is one.
@@ -38,7 +38,7 @@ class ServedApplication(ABC):
         self._outer_lifespan = outer_lifespan or (lambda: nullcontext[Mapping[str, Any]]({}))
         self.endpoints = Endpoints()
         self.server_options: dict[str, Any] = {}
-        self._servers = ServerGroup(self._lifespan, self.endpoints.close)
+        self._server_slot = ServerSlot(self._lifespan, self.endpoints.close)
         self._is_draining = False
 
     @abstractmethod
@@ -48,7 +48,7 @@ class ServedApplication(ABC):
     @property
     def is_ready(self) -> bool:
         """Whether the setup has finished."""
-        return self._servers.gate is None
+        return self._server_slot.gate is None
 
     @property
     def readiness(self) -> Literal["starting", "ready", "draining"]:
@@ -70,12 +70,12 @@ class ServedApplication(ABC):
         return self
 
     async def teardown(self) -> Self:
-        """Close the servers that `listen` has started, and clean up after their last requests.
+        """Close the server that `listen` has started, and clean up after its last requests.
 
         Raises:
             Exception: What the cleanup raises.
         """
-        await self._servers.close()
+        await self._server_slot.close()
         return self
 
     async def listen(self, port: int, host: str = "127.0.0.1", **options: Any) -> Server:
@@ -88,9 +88,10 @@ class ServedApplication(ABC):
 
         Raises:
             OSError: The server cannot listen on the port.
+            RuntimeError: The application has a server already.
             Exception: What ``setup`` raises; the server is closed then.
         """
-        return await self._servers.start_before_setup(
+        return await self._server_slot.start_before_setup(
             partial(start_server, self, port, host, **{**self.server_options, **options})
         )
 
@@ -116,14 +117,15 @@ class ServedApplication(ABC):
             options: As in `listen`.
 
         Raises:
+            RuntimeError: The application has a server already.
             Exception: What ``setup`` raises; with ``accept_during_setup`` the socket is closed
                 then.
         """
         options = {**self.server_options, **options}
         server = prepare_server(self, sock, late_request_seconds=late_request_seconds, **options)
         if accept_during_setup:
-            return await self._servers.start_before_setup(server.start)
-        return await self._servers.start_after_setup(server)
+            return await self._server_slot.start_before_setup(server.start)
+        return await self._server_slot.start_after_setup(server)
 
     def run(self, port: int = 3030, host: str = "127.0.0.1", **options: Any) -> None:
         """Listen until SIGINT (Ctrl+C) or SIGTERM, for scripts: ``app.run(3030)``.

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from alula._registry import call_plugin, read_setting
-from alula.express._chain import Handler, NextFunction, run_steps
+from alula._registry import Settings, call_plugin, read_setting
+from alula.express._chain import Handler, NextFunction, Phase, run_steps
 from alula.express._connection_limits import MAX_HEADERS, head_too_large
 from alula.express._final_handler import final_handler, refuse_connection, report_silence
 from alula.express._lifespan import run_asgi_lifespan
-from alula.express._request import Request
+from alula.express._request import Request, without_empty_segments
 from alula.express._response import Response
 from alula.express._routing import Router, asgi_step, flatten
 from alula.express._serving import ServedApplication
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["WebApplication"]
 
+T = TypeVar("T")
+
 
 class WebApplication(ServedApplication, Router):
     """Middleware and routes as an ASGI application, without services: ``express()``.
@@ -34,14 +36,17 @@ class WebApplication(ServedApplication, Router):
         existing: A Starlette or FastAPI application to extend.
 
     Attributes:
+        debug: Whether clients see the messages of unexpected errors.
         settings: Settings by name. ``query parser`` is the function that reads query strings,
             ``body limit`` the size limit of bodies whose parser has none of its own.
     """
 
-    _debug: bool = False
-
     def __init__(self, existing: Starlette | None = None) -> None:
-        self.settings: dict[str, Any] = {}
+        self.settings = Settings()
+        self.debug = False
+        self._add_web(existing)
+
+    def _add_web(self, existing: Starlette | None) -> None:
         # Mounted in it, and those that it is mounted in: browsers send them the same cookies.
         self.neighbours: list[WebApplication] = []
         Router.__init__(self)
@@ -56,12 +61,16 @@ class WebApplication(ServedApplication, Router):
 
             self._existing = ExistingApplication(existing, self)
             ServedApplication.__init__(self, self._existing.lifespan)
-            self.add(self._existing.step())
+            self.add(self._existing.step(), phase=Phase.FIRST)
 
     # -- settings ------------------------------------------------------------------------------
 
-    def set(self, name: str, value: Any) -> Self:
-        """Set a setting.
+    @overload
+    def set(self, name: str, value: object) -> Self: ...
+    @overload
+    def set(self, name: type[T], value: T) -> Self: ...
+    def set(self, name: Any, value: object) -> Self:
+        """Set a setting, by its name or its class (see `App.set`).
 
         Raises:
             TypeError: ``query parser`` is not a function of the query string, or
@@ -73,10 +82,10 @@ class WebApplication(ServedApplication, Router):
         return self
 
     @overload
-    def get(self, path: str) -> Any: ...
+    def get(self, path: str, /) -> Any: ...
     @overload
-    def get(self, path: str, *handlers: Handler) -> Self: ...
-    def get(self, path: str, *handlers: Handler) -> Any:
+    def get(self, path: str, /, *handlers: Handler) -> Self: ...
+    def get(self, path: str, /, *handlers: Handler) -> Any:
         """Register a route for GET; with one name that starts with no slash, read a setting.
 
         Raises:
@@ -91,15 +100,6 @@ class WebApplication(ServedApplication, Router):
                 f" ({'/' + path!r}), and settings are read by app.settings.get({path!r})"
             )
         return read_setting(self.settings, path, debug=self.debug)
-
-    @property
-    def debug(self) -> bool:
-        """Whether clients see the messages of unexpected errors."""
-        return self._debug
-
-    @debug.setter
-    def debug(self, value: bool) -> None:
-        self._debug = value
 
     @property
     def query_parser(self) -> QueryParser:
@@ -162,8 +162,10 @@ class WebApplication(ServedApplication, Router):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
-        servers, existing = self._servers, self._existing
-        if servers.gate is not None and not await servers.admits(scope, self.early_paths):
+        if "//" in scope.get("path", ""):
+            scope = without_empty_segments(scope)
+        slot, existing = self._server_slot, self._existing
+        if slot.gate is not None and not await slot.admits(scope, self.early_paths):
             await refuse_connection(self, scope, receive, send)
         elif existing is not None and not existing.has_passed(scope):
             await existing(scope, receive, send)

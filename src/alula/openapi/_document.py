@@ -100,7 +100,7 @@ def describe(
     secured = False
     cookies: TokenCookies | None = getattr(find_authentication(app), "token_cookies", None)
     # A plain application has no routes for files; its web application has.
-    file_routes: Mapping[str, bool] = getattr(getattr(app, "front", app), "file_routes", {})
+    file_routes: Mapping[str, bool] = getattr(app, "file_routes", {})
     streams = any(server.transport == "sse" for server in app.channel_registry.servers)
     for handle in app.services.values():
         if not handle.methods:
@@ -150,7 +150,7 @@ def describe(
 
 def _max_files(app: Any, handle: ServiceHandle) -> int | None:
     """Return how many files a form may have by the middleware of an application, if it says so."""
-    front: Any = getattr(app, "front", app)
+    front: Any = app
     around = getattr(front, "service_middleware", {}).get(handle)
     functions = [
         *getattr(front, "middleware_functions", ()),

@@ -131,7 +131,7 @@ class SocketIO:
         Raises:
             TypeError: The application is not made by ``express(App())``.
         """
-        if not hasattr(app, "add_endpoint") or not isinstance(getattr(app, "app", None), App):
+        if not isinstance(app, App) or not hasattr(app, "add_endpoint"):
             raise TypeError(
                 f"socketio() configures a web application, not {app!r}: write"
                 " app = express(App()), with `from alula.express import express`;"
@@ -139,7 +139,7 @@ class SocketIO:
             )
         place = name_sessions()
         worker_id = None if place is None else place.worker_id
-        hub = Hub(app.app, Engine(self._engine, _LoopScheduler(), worker_id), self._sockets)
+        hub = Hub(app, Engine(self._engine, _LoopScheduler(), worker_id), self._sockets)
         endpoint = Endpoint(hub, self._origins, self._admit)
         handover = None if place is None else Handover(endpoint, place)
         if self._sockets.recover is not None and WEBSOCKET in self._engine.transports:
@@ -160,15 +160,15 @@ class SocketIO:
                 if handover is not None:
                     await handover.stop()
 
-        app.app.hooks(setup=[start], teardown=[stop])
-        connect_bus(app.app, self._bus)
-        app.app.channel_registry.on_gap(lambda: _start_anew(hub))
+        app.hooks(setup=[start], teardown=[stop])
+        connect_bus(app, self._bus)
+        app.channel_registry.on_gap(lambda: _start_anew(hub))
         limit = self._engine.max_message
         app.add_endpoint(self._path, handover or endpoint, hub.close, max_message=limit)
         app.transports.append("socketio")
         has_websocket = WEBSOCKET in self._engine.transports
         server = EventServer("socketio", self._path, has_websocket=has_websocket)
-        app.app.channel_registry.servers.append(server)
+        app.channel_registry.servers.append(server)
 
 
 def _start_anew(hub: Hub) -> None:

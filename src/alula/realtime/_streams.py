@@ -145,7 +145,7 @@ class Streams:
                     f" one for {path!r}"
                 )
         opening = self._open([*services.items()], query, req, res, names_path=True)
-        await self._app.app.turns.take(req.ip, opening)
+        await self._app.turns.take(req.ip, opening)
 
     async def _open(
         self,
@@ -164,7 +164,7 @@ class Streams:
             raise BadRequest(f"a stream has no pages: {refused} is for `find` without a stream")
         self._check_room(req.ip)
         subscriptions: dict[str, Subscription] = {}
-        give_way = partial(self._app.app.turns.give_way, req.ip)
+        give_way = partial(self._app.turns.give_way, req.ip)
         stream = EventStream(subscriptions, self._heartbeat, self._log, give_way)
         given = req.framework.__dict__
         attributes = {n: value for n, value in given.items() if n not in _NOT_OF_CONNECTION}

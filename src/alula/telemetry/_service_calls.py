@@ -41,7 +41,10 @@ _STATUS: Final = "rpc.response.status_code"
 class Application(Protocol):
     """An application with hooks and settings: an `App`, or what `alula.express.express` returns."""
 
-    settings: dict[str, Any]
+    @property
+    def settings(self) -> dict[Any, Any]:
+        """The settings by name."""
+        ...
 
     @property
     def channel_registry(self) -> Channels:

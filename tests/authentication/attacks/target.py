@@ -49,7 +49,7 @@ class Target:
             users = MemoryService(start_id=1, paginate={"default": 10, "max": 50})
         app.use("users", users)
         app.use("secrets", Secrets())
-        add_authentication(app.app, **options)
+        add_authentication(app, **options)
         reading = [authenticate("jwt")]
         app.service("users").hooks(
             around={

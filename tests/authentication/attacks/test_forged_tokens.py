@@ -286,7 +286,7 @@ async def test_a_service_that_is_replaced_counts_at_once():
     assert (await target.opens(f"Bearer {token}")).status == 200
     await target.app.unuse("authentication")
     assert (await target.opens(f"Bearer {token}")).status == 500  # nobody can check it
-    add_authentication(target.app.app, secret=OTHER_SECRET)
+    add_authentication(target.app, secret=OTHER_SECRET)
     assert (await target.opens(f"Bearer {token}")).status == 401
     answer = await target.opens(f"Bearer {await target.token()}")
     assert answer.status == 200

@@ -186,7 +186,7 @@ OWN_HOOKS = """
 from alula.hooks import HOOK_TYPES
 
 async def test_every_hook_is_of_the_library(app):
-    tables = [app.app.hook_table, *(handle.hook_table for handle in app.services.values())]
+    tables = [app.hook_table, *(handle.hook_table for handle in app.services.values())]
     hooks = [
         hook
         for table in tables

@@ -125,7 +125,7 @@ class TestFiles:
         files = files_of(tmp_path / "shop")
         assert ",files]" in files["pyproject.toml"]
         assert "\nfiles = true\n" in files["pyproject.toml"]
-        assert "json(), multipart()" in files["middleware/__init__.py"]
+        assert "app.use(multipart())" in files["middleware/__init__.py"]
         assert "before=[only_own(" in files["services/uploads/service.py"]
         assert '"uploads"' in files["paths.py"]
         # The container may write to this folder alone.

@@ -287,7 +287,7 @@ async def test_a_folder_is_asked_for_with_a_slash(app, url, location):
         ("/static/", 200, "<h1>front</h1>"),
         ("/static/a.txt", 200, "plain"),
         ("/static/docs", 301, "/static/docs/"),
-        ("/static//docs", 301, "/static//docs/"),
+        ("/static//docs", 301, "/static/docs/"),
         ("/static/docs/", 200, "<h1>docs</h1>"),
         ("/static/nope", 404, None),
     ],

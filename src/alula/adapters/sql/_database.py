@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from alula._app import App
 from alula._context import HookContext
 from alula._events import HeldEvents
 from alula.adapters.sql._drivers._driver import Driver, LocalServer, Transaction, isolation_of
@@ -126,8 +127,10 @@ _blocks: Final[ContextVar[Mapping[Database, _Block]]] = ContextVar(
 class Database:
     """A PostgreSQL or SQLite database, which services and the application's own SQL share.
 
-    It connects with the first call. `close` closes its connections; applications do that when the
-    last service that uses it is torn down.
+    It connects with the first call, or when a service that uses it is set up. `close` closes its
+    connections; applications do that when the last service that uses it is torn down. With
+    ``app.configure(database)``, an application opens it before all services, does not start if that
+    fails, and closes it after all of them, also where no service uses it.
 
     Args:
         url: ``"postgresql://user:password@host/database"``, ``"sqlite:///chat.sqlite"`` for a file
@@ -143,6 +146,8 @@ class Database:
             loses it. With "normal" a killed process loses nothing.
         setting: Where the URL comes from, such as ``"CHAT_DATABASE_URL"``. If the database cannot
             be reached at the start, the error names it.
+        create_tables: Whether applications create the tables that are missing when they start (see
+            `create`), for development and tests.
 
     Raises:
         ValueError: The URL is not one of these, or an option is for another database.
@@ -174,12 +179,14 @@ class Database:
         settings: Mapping[str, str] | None = None,
         sync: Literal["normal", "full"] = "normal",
         setting: str | None = None,
+        create_tables: bool = False,
     ) -> None:
         address = url if isinstance(url, str) else "postgresql:///local"
         scheme = address.partition(":")[0].partition("+")[0]
         self.dialect: Dialect
         self._driver: Driver
         self._setting = setting
+        self._creates_tables = create_tables
         self._users = 0
         # In the order of their registration; what is created must not depend on that of a set.
         self._services: WeakKeyDictionary[TableService, Registered] = WeakKeyDictionary()
@@ -463,17 +470,47 @@ class Database:
         """
         await self._driver.close()
 
+    def __call__(self, app: App[Any]) -> None:
+        """Open it before the services of an application, and close it after them.
+
+        That is what ``app.configure(database)`` does.
+
+        Args:
+            app: The application.
+        """
+
+        async def open_first(_: object, next: Callable[[], Awaitable[None]]) -> None:
+            await self.acquire()
+            try:
+                await next()
+            except BaseException:
+                await self.release()
+                raise
+
+        async def close_last(_: object, next: Callable[[], Awaitable[None]]) -> None:
+            try:
+                await next()
+            finally:
+                await self.release()
+
+        app.hooks(setup=[open_first], teardown=[close_last])
+
     async def acquire(self) -> None:
-        """Connect for a service that is set up."""
+        """Connect for a service that is set up, or for an application.
+
+        The first one creates missing tables, if `Database` was told to.
+        """
         self._users += 1
         try:
             await self.open()
+            if self._creates_tables and self._users == 1:
+                await self.create()
         except BaseException:
-            self._users -= 1
+            await self.release()
             raise
 
     async def release(self) -> None:
-        """Close the connections when the last service is torn down."""
+        """Close the connections when the last one of those has ended."""
         self._users -= 1
         if self._users == 0:
             await self.close()

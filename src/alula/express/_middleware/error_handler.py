@@ -15,7 +15,7 @@ from alula._public_error import debug_text, log_text, public_error
 from alula._repeats import RepeatLimit
 from alula._routes import decode_segment
 from alula.errors import FrameworkError
-from alula.express._chain import NextFunction
+from alula.express._chain import NextFunction, Phase, in_phase
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.outgoing._text import escape_html, short_line
@@ -153,7 +153,7 @@ def error_handler(
             message = _message_of_page(error, shown, debug=req.app.debug)
             res.type("html").send(await _page_text(page, shown, message))
 
-    return handler
+    return in_phase(Phase.ERROR_HANDLER, handler)
 
 
 # -- statuses and headers --------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from alula._service import ServiceHandle
 from alula.errors import NotFound
-from alula.express._chain import Middleware, NextFunction, ignores_body, singleton
-from alula.express._request import Request
+from alula.express._chain import Middleware, NextFunction, Phase, ignores_body, in_phase, singleton
+from alula.express._request import SENT_PATH, Request
 from alula.express._response import Response
 from alula.outgoing._text import escape_html
 
@@ -49,7 +49,7 @@ def not_found(*, verbose: bool = False, hints: bool = True) -> Middleware:
         error = page_not_found(req, res, verbose=verbose, hints=hints)
         return None if error is None else next(error)
 
-    return singleton("not_found", middleware)
+    return singleton("not_found", in_phase(Phase.NOT_FOUND, middleware))
 
 
 def page_not_found(
@@ -68,6 +68,8 @@ def page_not_found(
     """
     # Only query strings contain secrets that `shown_url` removes.
     url, hint = req.shown_url if req.scope["query_string"] else req.path, ""
+    if SENT_PATH in req.scope and not req.base_url:
+        url = req.scope[SENT_PATH] + url.removeprefix(req.path)
     if hints and req.app.debug:
         is_root = req.path in {"", "/"} and not req.base_url and req.method in {"GET", "HEAD"}
         # Programs ask for JSON, and get the error.

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from alula._json_encoding import dumps
 from alula._routes import decode_segment
 from alula.errors import FrameworkError, NotFound, Unavailable
-from alula.express._chain import Middleware, NextFunction, ignores_body
+from alula.express._chain import Middleware, NextFunction, Phase, ignores_body, in_phase
 from alula.express._request import Request
 from alula.express._response import Response
 
@@ -86,7 +86,7 @@ def serve_static(
     def middleware(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
         return serve(req, res, next) if req.method in {"GET", "HEAD"} else next()
 
-    return middleware
+    return in_phase(Phase.FALLBACK, middleware)
 
 
 class _File(NamedTuple):

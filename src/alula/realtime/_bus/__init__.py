@@ -29,13 +29,13 @@ _GAP: Final = "bus/gap"
 _log: Final = logging.getLogger("alula.realtime.bus")
 
 
-def connect_bus(app: Any, bus: Bus | None = None) -> None:
+def connect_bus(app: App[Any], bus: Bus | None = None) -> None:
     """Share the events of an application with other processes while it is set up.
 
     Transports call this when they are configured; several of one application share one bus.
 
     Args:
-        app: The `App`, or what `express` made of it.
+        app: The application.
         bus: The bus; None for the hub of `alula serve`, if this process is one of its workers.
 
     Raises:
@@ -56,7 +56,6 @@ def connect_bus(app: Any, bus: Bus | None = None) -> None:
     app.settings[_SETTING] = known or bus
     if not is_first:
         return
-    core: App = getattr(app, "app", app)
     relay: Relay | None = None
 
     async def start(_context: object, next: Callable[[], Awaitable[None]]) -> None:
@@ -66,7 +65,7 @@ def connect_bus(app: Any, bus: Bus | None = None) -> None:
         if bus is None and place is not None:
             bus = HubBus(place.hub)
         if bus is not None:
-            channels = core.channel_registry
+            channels = app.channel_registry
             mark, has_gap = (None, False) if place is None else _read_marks(place)
             relay = Relay(channels, bus, mark=mark)
             notes: dict[str, Callable[[], str]] = app.settings.setdefault(_HEALTH_NOTES, {})
@@ -87,7 +86,7 @@ def connect_bus(app: Any, bus: Bus | None = None) -> None:
                 await stopping.stop()
 
     app.hooks(setup=[start], teardown=[stop])
-    core.channel_registry.on_signal(_GAP, lambda _: core.channel_registry.report_gap())
+    app.channel_registry.on_signal(_GAP, lambda _: app.channel_registry.report_gap())
 
 
 def _read_marks(place: WorkerPlace) -> tuple[UnsentMark | None, bool]:
