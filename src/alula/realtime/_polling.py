@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from alula._shares import Shares
 from alula._wire import CLOSE, NOOP, Frame, ProtocolError, decode_payload, encode_payload
-from alula.realtime._engine import CLIENT_LEFT, POLLING, Refusal, Scheduler, Session, Work
+from alula.realtime._engine import CLIENT_LEFT, POLLING, EngineSession, Refusal, Scheduler, Work
 
 __all__ = ["Polling", "UnsupportedBody", "read_body"]
 
@@ -75,7 +75,7 @@ class Polling:
     """
 
     name = POLLING
-    session: Session
+    session: EngineSession
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler

@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from alula._channels import Channels, Publication
+from alula._channels import Channels, Event
 from alula._user_code import is_cancelled
 from alula.realtime._bus._bus import Bus
-from alula.realtime._bus._codec import decode_publication, encode_publication, read_header
+from alula.realtime._bus._codec import decode_event, encode_event, read_header
 
 if TYPE_CHECKING:
     from alula.realtime._bus._unsent import UnsentMark
@@ -154,34 +154,34 @@ class Relay:
 
     # -- to the bus ----------------------------------------------------------------------------
 
-    def forward(self, publication: Publication) -> None:
+    def forward(self, event: Event) -> None:
         """Queue an event of this process; never waits and never raises."""
         try:
-            # Now, not when it is sent: the application may change the record meanwhile.
-            event = encode_publication(publication)
+            # Encoded now, because the application may change the record before it is sent.
+            encoded = encode_event(event)
         except Exception:  # noqa: BLE001  # of the user's types
             _log.exception(
                 "the event %r of %r is not published to other processes: it cannot be encoded",
-                publication.event,
-                publication.path,
+                event.name,
+                event.path,
             )
             self.dropped += 1
             return
-        if len(event) > self._bus.max_event_bytes:
+        if len(encoded) > self._bus.max_event_bytes:
             _log.error(
                 "the event %r of %r is not published to other processes: its %d bytes are over"
                 " the limit of %d",
-                publication.event,
-                publication.path,
-                len(event),
+                event.name,
+                event.path,
+                len(encoded),
                 self._bus.max_event_bytes,
             )
             self.dropped += 1
             return
         if self._mark is not None and self._idle.is_set():
             self._mark.set(has_unsent=True)  # before the call is answered
-        self._pending.append(event)
-        self._pending_bytes += len(event)
+        self._pending.append(encoded)
+        self._pending_bytes += len(encoded)
         settings = self._settings
         while (
             len(self._pending) > settings.max_pending
@@ -238,7 +238,7 @@ class Relay:
                     if header.origin != self._channels.origin and self._is_next(
                         header.origin, header.sequence
                     ):
-                        self._channels.receive(decode_publication(header))
+                        self._channels.receive(decode_event(header))
                 count += 1
                 if count % _EVENTS_PER_TURN == 0:
                     await asyncio.sleep(0)
@@ -276,7 +276,7 @@ class Relay:
                         if header.time < log.oldest:  # its number is enough
                             log.advance(header.origin, header.sequence, header.time)
                         else:
-                            await self._channels.recall(decode_publication(header), header.time)
+                            await self._channels.recall(decode_event(header), header.time)
                     if count % _EVENTS_PER_TURN == 0:
                         await asyncio.sleep(0)
                 since = recent.complete_since
