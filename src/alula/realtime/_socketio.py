@@ -90,9 +90,9 @@ class SocketIO:
         """Register middleware that runs for each new connection; also as a decorator.
 
         It runs after the credentials of the handshake were checked, and before the event
-        ``connection``. It can set attributes of the connection, which arrive in the params of its
-        calls. An error that it raises refuses the connection: message and data of the errors of
-        `alula.errors` arrive at the client as ``connect_error``.
+        ``connection``. It can set attributes of the connection, which are also in the params of its
+        calls. An exception refuses the connection. The client gets the message and data of errors
+        of `alula.errors` with its event ``connect_error``.
 
         Examples:
             >>> from alula.realtime import socketio
@@ -204,7 +204,7 @@ def socketio(
 ) -> SocketIO:
     """Return the socket.io transport: ``app.configure(socketio())``.
 
-    FeathersJS' and socket.io's clients call the services over it, and get their events.
+    Clients of FeathersJS and of socket.io use it to call services and to get their events.
 
     Examples:
         >>> from alula import App
@@ -215,27 +215,29 @@ def socketio(
         >>> app = app.use("messages", MemoryService())
 
     Args:
-        path: Where it is served, beside REST.
-        transports: What clients may use: ``"polling"``, ``"websocket"``, or both.
+        path: The path of the transport, beside REST.
+        transports: The transports that clients may use: ``"polling"``, ``"websocket"``, or both.
         ping_interval: Seconds between two pings.
         ping_timeout: Seconds in which a client must answer a ping.
         join_timeout: Seconds in which a client must join after its handshake.
         upgrade_timeout: Seconds in which a websocket must replace polling.
-        max_message: Bytes that a message may have. The calls of one client that are under way may
-            have 16 times as many together, those of all clients 256 times.
+        max_message: Bytes that a message may have. All calls under way of one client may have 16
+            times as many together, and those of all clients 256 times as many.
         origins: Origins of web pages that may connect, such as ``["https://app.example"]``, or
             ``"*"``. None allows pages of this server, and websockets without cookies.
-        admit: ``(handshake)``, plain or asynchronous; returns None, or why a handshake is refused.
+        admit: ``(handshake)``, plain or asynchronous; returns None, or the reason for a refusal.
         backlog: How many events, of at most 1 MiB together, may wait for a client that does not
-            read; then it is disconnected.
+            read. Then it is disconnected.
         recover: Whether a client that was away for a short time gets the events that it missed:
-            True for two minutes, or seconds. Every event then has a further argument, its offset.
+            True for two minutes, or a number of seconds. Then every event has one more argument,
+            its offset.
         bus: Shares events with other processes and machines, such as ``RedisBus(url)``. None is
             enough for the workers of `alula serve`.
         max_connections: How many clients may be connected to this process, None for any number.
-        max_connections_of_address: How many of one IP address; only without a proxy in front.
-        max_calls: How many calls of one client may be under way at once.
-        max_call_rate: How many calls one client may begin in a second, None for any number.
+        max_connections_of_address: How many of them may have the same IP address. Only without a
+            proxy in front.
+        max_calls: How many calls of one client may be under way at the same time.
+        max_call_rate: How many calls one client may begin per second, None for any number.
 
     Raises:
         TypeError: An option has another type.

@@ -17,7 +17,7 @@ import asyncio
 from asyncio.tasks import _enter_task, _leave_task  # documented in "Extending asyncio"
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from alula._shares import Turn
 from alula._wire import MESSAGES_EXTENSION, Frame
@@ -35,6 +35,12 @@ _FRAMES_AT_ONCE: Final = 64
 
 _Started: TypeAlias = tuple[Work, Any, Context]
 """A call that has begun, the future that it waits for, and the context in which it runs."""
+
+
+class _Write(Protocol):
+    """The type of `WebSocket.write`, since type checkers take a callable there for a method."""
+
+    def __call__(self, frame: Frame) -> bool: ...
 
 
 class WebSocket:
@@ -86,7 +92,7 @@ class WebSocket:
         self._sending = None
         # Each call starts with a copy of this: context variables that it sets are for it alone.
         self._context = copy_context()
-        self.write: Callable[[Frame], bool] = self._send_frame if direct is None else direct.write
+        self.write: _Write = self._send_frame if direct is None else direct.write
 
     # -- frames to the client ------------------------------------------------------------------
 
