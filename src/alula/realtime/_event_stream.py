@@ -264,7 +264,8 @@ class EventStream:
         self._is_resuming = True
         steps_left: float = RESUME_STEPS
         bytes_left = MAX_REPLAYED_BYTES
-        in_a_row, pause_at = 0, RESUME_STEPS - STEPS_IN_A_ROW
+        pause_at: float = RESUME_STEPS - STEPS_IN_A_ROW
+        in_a_row = 0
         for event in events:
             in_a_row += 1
             if in_a_row == EVENTS_IN_A_ROW or steps_left < pause_at:

@@ -124,9 +124,9 @@ def database_type(type_: AnyType, dialect: Dialect) -> AnyType:
     """Return the type that a column has in a dialect, where it has variants or a decorator."""
     if isinstance(type_, types.TypeDecorator):
         return type_.type_engine(ENGINE_DIALECTS[dialect])
-    found: object = _VARIANTS[dialect].process(type_)
+    found = cast("AnyType | str", _VARIANTS[dialect].process(type_))
     # A type with a compiler of its own (`sqlalchemy.ext.compiler`) gives SQL, and has no variants.
-    return cast("AnyType", found) if isinstance(found, types.TypeEngine) else type_
+    return type_ if isinstance(found, str) else found
 
 
 class ForeignType(types.UserDefinedType[Any]):
