@@ -167,7 +167,7 @@ class Refusal(Exception):
     @classmethod
     def unknown_session(cls) -> Refusal:
         """There is no session of this id; it may have ended."""
-        return cls(1, "EngineSession ID unknown")
+        return cls(1, "Session ID unknown")
 
     @classmethod
     def bad_method(cls) -> Refusal:
