@@ -9,7 +9,8 @@ import os
 import pytest
 
 from alula import App, HookContext, Params
-from alula._channels import Connection, Delivery, EventMessage, Publication, call_params
+from alula._channels import Connection, Event
+from alula._context import connection_params
 from alula._events import HeldEvents
 from alula.adapters.memory import MemoryService
 from alula.express import express
@@ -33,7 +34,7 @@ class Client:
 
     @property
     def events(self):
-        return [(f"{each.path} {each.event}", each.data) for each in self.messages]
+        return [(f"{each.path} {each.name}", each.data) for each in self.messages]
 
 
 def connect(app, *channels, **attributes):
@@ -181,7 +182,7 @@ class TestConnection:
     def test_is_in_the_params_of_its_calls(self, app):
         _, a = connect(app, tenant="acme")
         a.user = {"id": 1}
-        params = call_params(a, {"x": 1}, {"room": "5"})
+        params = connection_params(a, {"x": 1}, {"room": "5"})
         assert isinstance(params, Params)
         assert params.connection is a
         assert (params.query, params.route, params.provider) == ({"x": 1}, {"room": "5"}, "test")
@@ -431,7 +432,7 @@ class TestPublishers:
         assert caplog.text == ""
 
     async def test_that_are_too_slow_lose_events(self, app, echo, caplog, monkeypatch):
-        monkeypatch.setattr("alula._channels._waiting_events.MAX_WAITING", 2)
+        monkeypatch.setattr("alula._channels._channels.MAX_WAITING", 2)
         client, _ = connect(app, "x")
         released = asyncio.Event()
 
@@ -460,7 +461,7 @@ class TestPublishers:
     async def test_a_flood_of_one_client_loses_only_its_own_events(
         self, app, echo, caplog, monkeypatch
     ):
-        monkeypatch.setattr("alula._channels._waiting_events.MAX_WAITING", 8)
+        monkeypatch.setattr("alula._channels._channels.MAX_WAITING", 8)
         client, _ = connect(app, "x")
         released = asyncio.Event()
 
@@ -479,7 +480,7 @@ class TestPublishers:
         assert [data["n"] for _, data in client.events] == [0, 1, 2, 3, 20, 21, 22]
 
     async def test_a_publisher_may_publish_more_than_may_wait(self, app, echo, monkeypatch):
-        monkeypatch.setattr("alula._channels._waiting_events.MAX_WAITING", 2)
+        monkeypatch.setattr("alula._channels._channels.MAX_WAITING", 2)
         client, _ = connect(app, "x")
         released = asyncio.Event()
 
@@ -644,7 +645,7 @@ class TestData:
 
         assert [client.messages[0].encoded(encode) for client in clients] == ['{"n": 1}'] * 3
         assert len(encoded) == 1
-        assert clients[0].messages[0].encoded(repr) == "<EventMessage echo created>"
+        assert clients[0].messages[0].encoded(repr) == "<Event echo created>"
 
 
 class TestEvents:
@@ -779,21 +780,20 @@ class TestSeveralProcesses:
         params = {"provider": "rest", "user": user, "query": {"a": 1}, "headers": {"x": "token"}}
         await here.service("echo").patch(5, {}, params)
         registry = here.channel_registry
-        assert sent == [
-            Publication(
-                path="echo",
-                event="patched",
-                data={"n": 1, "secret": 2},
-                public={"n": 1},
-                method="patch",
-                id=5,
-                query={"a": 1},
-                provider="rest",
-                user={"_id": 7},
-                origin=registry.origin,
-                sequence=1,
-            )
-        ]
+        expected = Event(
+            path="echo",
+            name="patched",
+            record={"n": 1, "secret": 2},
+            data={"n": 1},
+            method="patch",
+            id=5,
+            query={"a": 1},
+            provider="rest",
+            user={"_id": 7},
+            origin=registry.origin,
+            sequence=1,
+        )
+        assert sent == [expected]
         client, _ = connect(there, "x")
         there.service("echo").publish(
             lambda data, context: contexts.append(context) or there.channel("x")
@@ -863,19 +863,6 @@ class TestSeveralProcesses:
         assert [data for _, data in client.events] == [{"id": 3}, {"n": 1}, {"id": 2}]
 
 
-class TestADelivery:
-    def test_has_the_message_of_the_first_channel(self, app, caplog):
-        _, a = connect(app, "a", "b")
-        _, b = connect(app, "b")
-        _, c = connect(app)
-        first, second = EventMessage("echo", "created", 1), EventMessage("echo", "created", 2)
-        delivery = Delivery(((app.channel("a"), first), (app.channel("b"), second)), "w1", 1)
-        assert [delivery.message_for(each) for each in (a, b, c)] == [first, second, None]
-        failing = app.channel("a").filter(lambda connection: 1 / 0)
-        assert Delivery(((failing, first),), "w1", 1).message_for(a) is None
-        assert f"a filter failed; {a!r} misses the event 'created' of 'echo'" in caplog.text
-
-
 class TestCost:
     async def test_a_service_without_publishers_pays_nothing(self, app, echo, monkeypatch):
         connect(app, "x")
@@ -894,12 +881,11 @@ class TestCost:
             create_client().channel("x")  # type: ignore[attr-defined]  # clients have none, and that is what is tested
 
 
-async def test_a_message_without_an_event_log_has_no_id(app, echo):
+async def test_an_event_has_no_position_without_an_event_log(app, echo):
     client, _ = connect(app, "x")
     echo.publish(lambda data, context: app.channel("x"))
     await echo.create({})
-    assert client.messages[0].id is None
-    assert EventMessage("a", "b", 1).record is None
+    assert client.messages[0].position is None
 
 
 async def test_memory_service_publishes(caplog):
@@ -938,7 +924,7 @@ def test_signals_are_counted_among_the_events():
     app.service("echo").emit("created", 1)
     app.channel_registry.signal("topic", 2)
     app.service("echo").emit("created", 3)
-    assert [(each.data, each.sequence) for each in forwarded] == [(1, 1), (2, 2), (3, 3)]
+    assert [(each.record, each.sequence) for each in forwarded] == [(1, 1), (2, 2), (3, 3)]
 
 
 def test_a_service_may_keep_its_events_from_everybody_else():

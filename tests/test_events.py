@@ -455,3 +455,12 @@ async def test_an_outcome_of_another_result_counts_for_nothing(upserting):
     upserting.service("outer").on("created", lambda record, _: seen.append(record))
     await upserting.service("outer").create({})
     assert seen == [{}]
+
+
+async def test_events_that_a_service_emits_itself_are_not_emitted_again():
+    seen = []
+    app = App().use("notes", Upserting(), events=["created"])
+    for event in ("created", "patched"):
+        app.service("notes").on(event, lambda record, _, name=event: seen.append((name, record)))
+    await app.service("notes").create([{"n": 1}, {"id": 1}])
+    assert seen == [("patched", {"id": 1})]

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.source_code import parse
 
 SRC = Path(__file__).parents[1] / "src"
 
@@ -80,7 +81,7 @@ def modules_of(src: Path) -> dict[str, Path]:
 def imports_of(module: str, modules: dict[str, Path]) -> Iterator[str]:
     """Yield the full name of each module that `module` imports, wherever in it."""
     package = module if modules[module].name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(modules[module].read_text(encoding="utf-8"))):
+    for node in ast.walk(parse(modules[module].read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

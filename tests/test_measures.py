@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.source_code import parse
 
 # The sources are the same with all versions of packages.
 pytestmark = pytest.mark.slow
@@ -36,7 +37,7 @@ def lines_of_functions(source: str) -> Iterator[tuple[str, int]]:
 
     The signature does not count: an option per line is how the formatter writes many options.
     """
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0]
             start = first.lineno if ast.get_docstring(node) is None else first.end_lineno + 1

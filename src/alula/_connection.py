@@ -1,6 +1,6 @@
-"""A real-time connection of a client, and the events that it gets.
+"""The real-time connection of a client, and the events that it gets.
 
-Transports make connections (`alula.realtime`); channels and services use them.
+Transports (`alula.realtime`) make connections; channels and services use them.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import os
 from base64 import urlsafe_b64encode  # `secrets` is slow to import, and clients import this, too
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import KW_ONLY, dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 __all__ = [
     "Connection",
-    "EventMessage",
+    "Event",
     "EventServer",
     "Link",
     "accept_sign_in",
@@ -27,86 +28,76 @@ __all__ = [
 
 T = TypeVar("T")
 
-NO_ROUTE: Final[Mapping[str, str]] = MappingProxyType({})
+NO_VALUES: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-class EventMessage:
-    """One event with the data that connections get, encoded once per transport.
+@dataclass(slots=True)  # not frozen, which takes twice as long to make
+class Event:
+    """An event of a service, on its whole way from the call that caused it to the sockets.
+
+    Other processes get all of it except ``position`` and ``frames``, so it never holds headers or
+    tokens.
+
+    Args:
+        path: The path of the service, "" for a signal (`Channels.signal`).
+        name: The name of the event or signal.
+        record: The record as the application sees it: publishers get it, and queries of streams
+            are matched with it.
+        data: What clients get, without redacted parts; ``record`` itself if they get all of it.
+        origin: A random name of the process that published it; a process ignores its own events
+            when a bus brings them back.
+        sequence: The number of the event there, counted from 1 without gaps.
+        route: The values of the placeholders in the path, if the event belongs to a call.
+        method: The method that was called, "" for an event that the service emitted itself.
+        id: The id that the method got.
+        query: The query of the call. Empty without a bus, as nobody needs it then.
+        provider: The transport of the call, None for an internal call.
+        user: The id of the user as a record, such as ``{"id": 7}``; None for nobody. Also None
+            without a bus.
 
     Attributes:
-        path: The path of the service.
-        event: The name of the event.
-        data: What clients get; it holds no redacted record.
-        record: The record as the application sees it, to match a query against.
-        route: The values of the placeholders in the path, where the event is of a call.
-        id: The position of the event in the event log, None without a log.
-        origin: The process where the event was published.
-        sequence: The number of the event there.
+        position: The position of the event in the event log, None without a log.
+        frames: The event as transports send it, by the function that encodes it. It is encoded
+            once for each transport, however many connections get it.
     """
 
-    __slots__ = (
-        "_encoded",
-        "data",
-        "event",
-        "id",
-        "origin",
-        "path",
-        "record",
-        "route",
-        "sequence",
-    )
-
-    def __init__(
-        self,
-        path: str,
-        event: str,
-        data: object,
-        record: object = None,
-        route: Mapping[str, str] = NO_ROUTE,
-        *,
-        origin: str = "",
-        sequence: int = 0,
-    ) -> None:
-        self.path = path
-        self.event = event
-        self.data = data
-        self.record = record
-        self.route = route
-        self.origin = origin
-        self.sequence = sequence
-        self.id: str | None = None
-        self._encoded: dict[object, Any] = {}
+    path: str
+    name: str
+    record: Any
+    data: Any
+    _: KW_ONLY
+    origin: str = ""
+    sequence: int = 0
+    route: Mapping[str, str] = field(default_factory=lambda: NO_VALUES)
+    method: str = ""
+    id: Any = None
+    query: Mapping[str, Any] = field(default_factory=lambda: NO_VALUES)
+    provider: str | None = None
+    user: Mapping[str, Any] | None = None
+    position: str | None = field(default=None, init=False, compare=False)
+    frames: dict[object, Any] = field(default_factory=dict[object, Any], init=False, compare=False)
 
     def __repr__(self) -> str:
-        return f"<EventMessage {self.path} {self.event}>"
+        return f"<Event {self.path} {self.name}>"  # without the record, which may hold secrets
 
-    def with_data(self, data: object) -> EventMessage:
-        """Return the same event with other data."""
-        return EventMessage(
-            self.path,
-            self.event,
-            data,
-            self.record,
-            self.route,
-            origin=self.origin,
-            sequence=self.sequence,
-        )
+    def with_data(self, data: object) -> Event:
+        """Return the same event with other data for clients."""
+        return replace(self, data=data)
 
-    def encoded(self, encode: Callable[[EventMessage], T]) -> T:
-        """Return ``encode(message)``; it is called once, however many connections get the event."""
-        cache = self._encoded
-        if encode not in cache:
-            cache[encode] = encode(self)
-        encoded: T = cache[encode]
+    def encoded(self, encode: Callable[[Event], T]) -> T:
+        """Return ``encode(event)``, which is called once for all connections."""
+        if encode not in self.frames:
+            self.frames[encode] = encode(self)
+        encoded: T = self.frames[encode]
         return encoded
 
 
 class EventServer(NamedTuple):
-    """Where a transport brings events to clients, for descriptions of the API.
+    """Where clients of a transport get events, for the description of the API.
 
     Attributes:
         transport: ``"socketio"`` or ``"sse"``.
-        path: Where clients connect; of ``"sse"``, for several services at once.
+        path: Where clients connect. For ``"sse"``, the path of streams of several services.
         has_websocket: Whether clients can use a websocket.
     """
 
@@ -116,17 +107,17 @@ class EventServer(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What clients find there, in a few words."""
+        """A few words for people who read the description."""
         if self.transport == "sse":
             return "server-sent events; each service has a stream, too"
         return "socket.io"
 
 
 class Link(Protocol):
-    """What a transport gives its connection.
+    """How a connection reaches its client; each transport has its own.
 
     Attributes:
-        queued: How many messages wait until the client reads.
+        queued: How many messages wait for the client to read.
     """
 
     @property
@@ -134,7 +125,7 @@ class Link(Protocol):
         """See above."""
         ...
 
-    def deliver(self, message: EventMessage) -> None:
+    def deliver(self, event: Event) -> None:
         """Send an event, or queue it. Returns at once and never raises."""
         ...
 
@@ -151,7 +142,7 @@ class Connection:
     ``params.connection`` is the connection itself. Items work like attributes.
 
     Args:
-        link: How to reach the client.
+        link: Sends events to the client.
         provider: The name of the transport, such as ``"socketio"``.
         headers: The headers of the request that opened the connection, names in lower case.
         ip: The address of the client, None if unknown.
@@ -185,6 +176,7 @@ class Connection:
         "_joining",
         "_link",
         "_names",
+        "deliver",
         "id",
         "is_asleep",
         "is_open",
@@ -192,6 +184,7 @@ class Connection:
         "sign_in",
     )
 
+    deliver: Callable[[Event], None]  # sends an event to the client, if the connection is open
     id: str
     is_asleep: bool
     is_open: bool
@@ -218,8 +211,9 @@ class Connection:
         self.ip = ip
         self.__dict__.update(attributes)
         self._link = link
-        # Its channels, in the order in which it joined them, with the tables that have it: several
-        # where an application and one that it mounts have channels of the same name.
+        self.deliver = link.deliver  # directly: this runs for each event and connection
+        # The channels that it is in, oldest first, with the tables of members that list it. There
+        # are several tables if an application and one that it mounts have a channel of that name.
         self._names: dict[str, tuple[Any, ...]] = {}
         self._joining: Collection[asyncio.Task[Any]] = ()
         self.is_open = True
@@ -256,11 +250,6 @@ class Connection:
         """
         if self._joining:
             await asyncio.wait(self._joining, timeout=seconds)
-
-    def deliver(self, message: EventMessage) -> None:
-        """Send an event to the client, unless the connection is closed."""
-        if self.is_open:
-            self._link.deliver(message)
 
     async def close(self, reason: str = "", *, reconnect: bool = True) -> None:
         """Close the connection; it gets no further event.
@@ -337,10 +326,10 @@ def user_id_of(attributes: Attributes) -> str | None:
 
 
 def client_key(attributes: Attributes) -> tuple[str, str] | None:
-    """Return by what the shares of clients are counted: the user, or else the address.
+    """Return whom limits count a client as: its user, or else its address.
 
     Returns:
-        None for calls of the server itself, and for clients of which nothing is known.
+        None for calls of the server itself, and for clients without user and address.
     """
     user_id = user_id_of(attributes)
     if user_id is not None:
@@ -350,7 +339,7 @@ def client_key(attributes: Attributes) -> tuple[str, str] | None:
 
 
 class _Call:
-    """A call or a join that runs in the present context, and for whom."""
+    """The call or join that runs in the current context, and the sign-in that it began with."""
 
     __slots__ = ("connection", "sign_in")
 
@@ -363,16 +352,16 @@ _current_call: Final[ContextVar[_Call | None]] = ContextVar("_current_call", def
 
 
 def begin_call(connection: Connection) -> None:
-    """Note who is signed in on a connection while a call or a join of its client begins.
+    """Remember who is signed in on a connection when a call or a join of its client begins.
 
-    What the call does with channels counts for this user, also in the tasks that it starts.
+    If that user signs out meanwhile, the call and its tasks can no longer join channels. Call it
+    only where somebody is signed in: other calls have nothing to lose.
     """
-    if connection.sign_in is not None:  # otherwise the call may do what anybody may
-        _current_call.set(_Call(connection))
+    _current_call.set(_Call(connection))
 
 
 def accept_sign_in(connection: Connection) -> None:
-    """Note that the current call itself has signed somebody in or out on its connection."""
+    """Accept a sign-in or sign-out on a connection that the current call itself has made."""
     call = _current_call.get()
     if call is None:
         _current_call.set(_Call(connection))
@@ -381,7 +370,7 @@ def accept_sign_in(connection: Connection) -> None:
 
 
 def is_outdated_call(connection: Connection) -> bool:
-    """Tell whether the current call is of a user who is signed in on the connection no more."""
+    """Tell whether the user who began the current call has signed out of the connection."""
     call = _current_call.get()
     if call is None or call.connection is not connection or call.sign_in is None:
         return False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypedDict
 from alula._connection import Connection
 from alula.types import EVENT_OF_METHOD, UNSET, App_co, Data_co, Id, Result_co, Service_co, User_co
 
-__all__ = ["GivenParams", "HookContext", "Params", "RequestParams"]
+__all__ = ["GivenParams", "HookContext", "Params", "RequestParams", "connection_params"]
 
 
 class GivenParams(TypedDict, total=False):
@@ -318,6 +318,25 @@ class RequestParams(Params):
         self.headers = headers
         self.route = route
         self.ip = ip
+
+
+def connection_params(
+    connection: Connection, query: dict[str, Any], route: Mapping[str, str]
+) -> Params:
+    """Return the params of a call over a connection, with the attributes of the connection.
+
+    Raises:
+        NotAuthenticated: The token of the connection has expired, and it is about to close.
+    """
+    if connection.sign_in is not None:
+        connection.sign_in.check()
+    params = RequestParams.__new__(RequestParams)  # its __init__ sets attributes one by one
+    attributes = params.__dict__
+    attributes.update(connection.__dict__)
+    attributes["query"] = query
+    attributes["route"] = route
+    attributes["connection"] = connection
+    return params
 
 
 WELL_KNOWN_NAMES: Final = frozenset(Params.__annotations__) - {"_undeclared"}

@@ -14,9 +14,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
-from alula._channels import Channels, call_params
+from alula._channels import Channels
 from alula._connection import Connection
-from alula._context import HookContext, Params
+from alula._context import HookContext, Params, connection_params
 from alula._service import ServiceHandle, owning_handle
 from alula.errors import FrameworkError, NotAuthenticated
 
@@ -340,7 +340,7 @@ async def identify_connection(
         return
     if credentials is None:
         return
-    params = call_params(connection, {}, {})
+    params = connection_params(connection, {}, {})
     if hasattr(service, "only_identifies") and service.only_identifies(credentials):
         await service.connections.identify(connection, credentials, params)
         return

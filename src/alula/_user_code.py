@@ -40,10 +40,8 @@ _DESCRIPTIONS: Final[dict[CodeType, Describe]] = {}
 _ALULA: Final = Path(__file__).parent
 _STDLIB: Final = Path(inspect.__file__).parent
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
-_LOOPS: Final = {
-    function.__code__
-    for function in (asyncio.Handle._run, asyncio.Runner.run)  # noqa: SLF001  # only to know their frames
-}
+_LOOP_FILES: Final = {inspect.getfile(asyncio.Handle), inspect.getfile(asyncio.Runner)}
+"""The files of asyncio whose code calls the callbacks of an event loop."""
 
 
 def name_of(function: object) -> str:
@@ -208,7 +206,7 @@ def callback_frames(frame: FrameType | None) -> list[FrameType]:
         frame: The innermost frame of the loop's thread, None if unknown.
     """
     frames: list[FrameType] = []
-    while frame is not None and frame.f_code not in _LOOPS:
+    while frame is not None and frame.f_code.co_filename not in _LOOP_FILES:
         frames.append(frame)
         frame = frame.f_back
     return frames

@@ -16,7 +16,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 __all__ = [
     "CLOSE",
@@ -33,7 +33,6 @@ __all__ = [
     "Dumps",
     "Frame",
     "Loads",
-    "MessagesExtension",
     "OpenPacket",
     "Packet",
     "PacketType",
@@ -55,7 +54,9 @@ Loads: TypeAlias = Callable[[str], Any]
 """Parses JSON text; raises a ValueError for what is not JSON, or exceeds a limit."""
 
 MESSAGES_EXTENSION: Final = "alula.messages"
-"""The name of `MessagesExtension` in the scope's ``extensions``, and the type of what it wakes."""
+"""The scope's ``extensions`` have the websocket of Alula's own server under this name. It offers
+messages without ASGI's queue. The name is also the type of the message that wakes up a task which
+waits in ``receive``."""
 
 VERSION: Final = "4"
 """The version of engine.io, the parameter ``EIO`` of each request."""
@@ -86,33 +87,6 @@ _OTHER_DATA: Final = "a packet of the type {} has other data than it may have"
 _RESERVED_EVENTS: Final = frozenset(
     ["connect", "connect_error", "disconnect", "disconnecting", "newListener", "removeListener"]
 )
-
-
-class MessagesExtension(Protocol):
-    """A server of websockets that offers messages without ASGI's queue, before ``receive``.
-
-    So no task has to wake up for each. ``receive`` goes on to work: it returns what was not taken,
-    in the order of its arrival.
-    """
-
-    def attach(self, take: Callable[[Frame], bool], on_writable: Callable[[], None]) -> None:
-        """Offer each message to a function first.
-
-        Args:
-            take: Returns whether it has taken the message; must not raise. It is not called while
-                other messages wait for ``receive``.
-            on_writable: Called when the client reads again; must not raise.
-        """
-
-    def write(self, frame: Frame) -> bool:
-        """Write a message; return False if the connection has ended, or the client does not read.
-
-        In the second case the message is written, and no other may follow before ``on_writable``.
-        """
-        ...
-
-    def wake(self) -> None:
-        """Let ``receive`` return a message of the type `MESSAGES_EXTENSION`."""
 
 
 class ProtocolError(ValueError):

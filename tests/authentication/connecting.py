@@ -8,9 +8,8 @@ from typing import Any
 from tests.authentication.building import add_user, make_app
 
 from alula import App, Params
-from alula._channels import call_params
-from alula._connection import Connection, EventMessage
-from alula._context import HookContext
+from alula._connection import Connection, Event
+from alula._context import HookContext, connection_params
 from alula.adapters.memory import MemoryService
 from alula.authentication import authenticate
 
@@ -23,11 +22,11 @@ class FakeLink:
     def __init__(self, app: Any) -> None:
         self.app = app
         self.connection: Connection
-        self.sent: list[EventMessage] = []
+        self.sent: list[Event] = []
         self.reason: str | None = None
 
-    def deliver(self, message: EventMessage) -> None:
-        self.sent.append(message)
+    def deliver(self, event: Event) -> None:
+        self.sent.append(event)
 
     async def close(self, reason: str = "", *, reconnect: bool = True) -> None:
         assert reconnect  # the client comes back, and notices that it is signed out
@@ -74,7 +73,7 @@ async def call(
 ) -> Any:
     """Call a service over a connection, as a transport does."""
     handle = app.service(path)
-    params = call_params(connection, {}, {})
+    params = connection_params(connection, {}, {})
     context = HookContext(handle.app, handle, method, params, id, data)
     # In a task of its own, as each call of a client: what the context keeps ends with the task.
     await asyncio.create_task(handle.run(context))

@@ -24,8 +24,8 @@ from tests.authentication.connecting import (
 from tests.waiting import eventually
 
 from alula import App, Params
-from alula._channels import call_params
 from alula._connection import begin_call
+from alula._context import connection_params
 from alula._identity import identify_connection
 from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationStrategy, Extension, JWTStrategy
@@ -173,7 +173,7 @@ class TestSignIn:
             "accessToken": result["accessToken"],
         }
         assert result["accessToken"] not in repr(connection)
-        assert result["accessToken"] not in repr(call_params(connection, {}, {}))
+        assert result["accessToken"] not in repr(connection_params(connection, {}, {}))
 
     async def test_is_needed(self, app, connection):
         with pytest.raises(NotAuthenticated, match="Not authenticated"):
@@ -307,7 +307,7 @@ class TestSignIn:
         app.channel("rooms/b").join(connection)
         await call(connection, app, "machines", "create", None, data)  # who knows whose it is
         assert connection.channels == ["everyone", "anonymous", "rooms/a"]
-        told, params = [], call_params(connection, {}, {})
+        told, params = [], connection_params(connection, {}, {})
         app._listeners.pop("logout")
         app.on("logout", lambda result, *_: told.append(result))
         service.tokens._secret = b"another secret, so that all tokens are refused"

@@ -22,7 +22,7 @@ from tests.authentication.connecting import (
     sign_out,
 )
 
-from alula._channels import Publication
+from alula._channels import Event
 from alula.adapters.memory import MemoryService
 from alula.authentication import _connections as connections_module
 from alula.errors import Conflict, NotAuthenticated
@@ -224,7 +224,7 @@ class TestSeveralProcesses:
         await here.service("users").patch(1, {"role": "admin"})
         await here.service("users").remove(1)
         await settle()
-        names = {(each.path, each.event) for each in self.carried}
+        names = {(each.path, each.name) for each in self.carried}
         assert names == {("", "accounts/authentication")}
         assert ["changed", ["1"]] in [each.data for each in self.carried]
         text = repr(self.carried)
@@ -251,7 +251,7 @@ class TestSeveralProcesses:
         assert [len(signal.data[1]) for signal in signals] == [1000, 1000, 500]
 
     async def test_signals_that_nobody_listens_to(self, app):
-        signal = Publication("", "other", 1, 1, "", None, {}, None, None, "elsewhere", 1)
+        signal = Event("", "other", 1, 1, origin="elsewhere", sequence=1)
         app.channel_registry.receive(signal)
 
 

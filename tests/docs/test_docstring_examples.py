@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.source_code import parse
 
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src"
@@ -35,7 +36,7 @@ def docstrings() -> Iterator[tuple[str, str]]:
         source = path.read_text(encoding="utf-8")
         if ">>> " not in source and "```python" not in source:
             continue
-        for node in ast.walk(ast.parse(source)):
+        for node in ast.walk(parse(source)):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 text = ast.get_docstring(node) or ""
                 if ">>> " in text or "```python" in text:

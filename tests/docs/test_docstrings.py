@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.source_code import parse
 
 import alula
 
@@ -66,7 +67,7 @@ def raised_by(function: Any) -> set[str]:
     """Return the names of the classes that a function raises itself."""
     if not Path(function.__code__.co_filename).is_relative_to(ROOT):
         return set()  # made for a dataclass or a protocol
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    tree = parse(textwrap.dedent(inspect.getsource(function)))
     raises = [node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise)]
     made = [node.func for node in raises if isinstance(node, ast.Call)]
     names = {node.id for node in made if isinstance(node, ast.Name) and node.id[0].isupper()}

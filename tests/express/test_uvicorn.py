@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 from tests.express.serving import client_of
+from tests.source_code import parse
 
 import alula.express
 from alula.errors import Unavailable
@@ -27,7 +28,7 @@ def application():
 def test_no_other_file_knows_uvicorn():
     found = set()
     for path in SRC.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             if any(name.partition(".")[0] == "uvicorn" for name in names):

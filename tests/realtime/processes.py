@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.requirements import require_redis
 from tests.waiting import eventually
 
-from alula._channels import Publication
+from alula._channels import Event
 from alula.realtime._bus._relay import Relay, RelaySettings
 
 QUICK = RelaySettings(first_pause=0.005, longest_pause=0.02, publish_timeout=0.5, flush_timeout=0.5)
@@ -23,7 +23,7 @@ class Process:
 
     Attributes:
         received: The numbers of the events, in the order in which they arrived.
-        publications: These events.
+        events: These events.
         gaps: How often it was told that events did not arrive.
     """
 
@@ -31,17 +31,17 @@ class Process:
         self.origin = ""
         self.forward = None
         self.log = None
-        self.publications = []
+        self.events = []
         self.gaps = 0
         self.relay = Relay(self, bus, settings)
         self._sequence = 0
 
     @property
     def received(self):
-        return [publication.data for publication in self.publications]
+        return [event.record for event in self.events]
 
-    def receive(self, publication):
-        self.publications.append(publication)
+    def receive(self, event):
+        self.events.append(event)
 
     def report_gap(self):
         self.gaps += 1
@@ -49,12 +49,12 @@ class Process:
     def publish(self, *records, **values):
         for record in records:
             self._sequence += 1
-            fields = {"public": record, "method": "create", "id": None, "query": {}}
-            fields |= {"provider": "rest", "user": None, **values}
+            fields = {"method": "create", "provider": "rest", **values}
             self.forward(
-                Publication(
+                Event(
                     path="messages",
-                    event="created",
+                    name="created",
+                    record=record,
                     data=record,
                     origin=self.origin,
                     sequence=self._sequence,

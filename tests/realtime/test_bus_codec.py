@@ -1,4 +1,4 @@
-"""Publications keep their types and their redaction on the way to other processes."""
+"""Events keep their types and their redaction on the way to other processes."""
 
 from __future__ import annotations
 
@@ -11,24 +11,22 @@ from dataclasses import dataclass
 import pytest
 from bson import ObjectId
 
-from alula._channels import Publication
+from alula._channels import Event
 from alula.outgoing import RedactedRecord, public_part, register_json_encoder
 from alula.outgoing._encoders import JSON_ENCODERS
 from alula.realtime._bus import _codec as codec
-from alula.realtime._bus._codec import decode_publication, encode_publication, read_header
+from alula.realtime._bus._codec import decode_event, encode_event, read_header
 
 
-def publication_of(data, public=None, **values):
-    fields = {"path": "messages", "event": "created", "method": "create", "id": None}
+def event_of(record, data=None, **values):
+    fields = {"path": "messages", "name": "created", "method": "create", "id": None}
     fields |= {"query": {}, "provider": "socketio", "user": {"id": 7}, "origin": "here"}
-    public = data if public is None else public
-    return Publication(data=data, public=public, **{**fields, "sequence": 3, **values})
+    data = record if data is None else data
+    return Event(record=record, data=data, **{**fields, "sequence": 3, **values})
 
 
-def travelled(data, public=None, **values):
-    return decode_publication(
-        read_header(encode_publication(publication_of(data, public, **values)))
-    )
+def travelled(record, data=None, **values):
+    return decode_event(read_header(encode_event(event_of(record, data, **values))))
 
 
 class Colour(enum.Enum):
@@ -60,9 +58,9 @@ VALUES = [
 def test_values_arrive_as_what_they_were(value):
     for data in (value, {"of": [value]}):
         arrived = travelled(data)
-        assert arrived.data == data
-        assert arrived.public is arrived.data
-        assert type(arrived.data) is type(data)
+        assert arrived.record == data
+        assert arrived.data is arrived.record
+        assert type(arrived.record) is type(data)
 
 
 @dataclass
@@ -80,7 +78,7 @@ def test_types_of_the_application_arrive_in_their_json_form():
     try:
         data = {"c": Colour.RED, "t": (1, 2), "p": Point(1, datetime.date(2026, 1, 1))}
         data |= {"m": Money(), "s": Text("a"), "b": bytearray(b"b"), "v": memoryview(b"v")}
-        assert travelled(data).data == {
+        assert travelled(data).record == {
             "c": "red",
             "t": [1, 2],
             "p": {"x": 1, "y": datetime.date(2026, 1, 1)},
@@ -95,40 +93,40 @@ def test_types_of_the_application_arrive_in_their_json_form():
 
 def test_a_value_without_a_json_form_is_refused():
     with pytest.raises(TypeError, match="a value of the type object has no JSON form"):
-        encode_publication(publication_of({"x": object()}))
+        encode_event(event_of({"x": object()}))
 
 
 def test_redaction_travels():
     user = RedactedRecord({"name": "Ada", "password": "hash"}, {"name": "Ada"})
     arrived = travelled(user, user.public)
-    assert (arrived.data["password"], arrived.public) == ("hash", {"name": "Ada"})
-    assert arrived.public is arrived.data.public
+    assert (arrived.record["password"], arrived.data) == ("hash", {"name": "Ada"})
+    assert arrived.data is arrived.record.public
     arrived = travelled({"user": user}, {"user": {"name": "Ada"}})
-    assert arrived.data["user"]["password"] == "hash"
-    assert public_part(arrived.data) == arrived.public == {"user": {"name": "Ada"}}
+    assert arrived.record["user"]["password"] == "hash"
+    assert public_part(arrived.record) == arrived.data == {"user": {"name": "Ada"}}
     # What is hidden travels once.
-    assert encode_publication(publication_of(user, user.public)).count(b"Ada") == 2
+    assert encode_event(event_of(user, user.public)).count(b"Ada") == 2
 
 
 def test_another_public_part_travels_beside_the_record():
     arrived = travelled({"a": 1, "b": 2}, {"a": 1})
-    assert (arrived.data, arrived.public) == ({"a": 1, "b": 2}, {"a": 1})
+    assert (arrived.record, arrived.data) == ({"a": 1, "b": 2}, {"a": 1})
 
 
 def test_the_call_travels_without_its_headers():
-    given = publication_of({"id": 1}, query={"room": "a"}, id=ObjectId(), route={"a": "1"})
-    assert decode_publication(read_header(encode_publication(given))) == given
+    given = event_of({"id": 1}, query={"room": "a"}, id=ObjectId(), route={"a": "1"})
+    assert decode_event(read_header(encode_event(given))) == given
 
 
 def test_a_client_cannot_send_a_tagged_value():
     # Records are made of what clients send, so the key of tagged values must not be known.
     forged = {"ownerId": {"objectid": "5f1d7c3e9b1e8a0001a1b2c3"}, "$tag": ["objectid", "1"]}
-    assert travelled(forged).data == forged
+    assert travelled(forged).record == forged
     assert len(codec._TAG) == 32
     # Each process has its own, and writes it into the header of its events.
-    foreign = encode_publication(publication_of({"at": datetime.date(2026, 1, 1)}))
+    foreign = encode_event(event_of({"at": datetime.date(2026, 1, 1)}))
     foreign = foreign.replace(codec._TAG.encode(), b"0" * 32)
-    assert decode_publication(read_header(foreign)).data == {"at": datetime.date(2026, 1, 1)}
+    assert decode_event(read_header(foreign)).record == {"at": datetime.date(2026, 1, 1)}
 
 
 @pytest.mark.parametrize("event", [b"", b"{}\n", b'[2,"o",1,"t"]\n[]', b"[1]\n[]", b"\xff"])

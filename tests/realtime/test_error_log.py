@@ -7,7 +7,7 @@ import logging
 from alula._repeats import RepeatLimit
 from alula.errors import NotFound, Unavailable
 from alula.realtime._calls import log_error
-from alula.realtime._limits import LogLimit
+from alula.realtime._limits import LOG_LINES, LogLimit
 
 
 def messages_of(caplog, *errors):
@@ -30,3 +30,10 @@ def test_an_outage_does_not_fill_the_log(caplog, monkeypatch):
 
 def test_errors_of_clients_are_never_left_out(caplog):
     assert len(messages_of(caplog, NotFound("No"), NotFound("No"))) == 2
+
+
+def test_unexpected_errors_of_one_client_do_not_fill_the_log(caplog):
+    limit = LogLimit()
+    for _ in range(LOG_LINES + 5):
+        log_error(RuntimeError("a bug"), "find notes", limit, "192.0.2.1")
+    assert len(caplog.records) == LOG_LINES

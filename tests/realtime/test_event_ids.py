@@ -1,5 +1,7 @@
 """Event ids that nobody can make up, pass on or take back in time."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from alula import App
@@ -96,7 +98,9 @@ class TestTheKey:
 
 class TestClients:
     def connection(self, **attributes):
-        return Connection(None, provider="sse", headers={}, ip="192.0.2.1", **attributes)
+        return Connection(
+            SimpleNamespace(deliver=None), provider="sse", headers={}, ip="192.0.2.1", **attributes
+        )
 
     @pytest.mark.parametrize(
         ("attributes", "expected"),

@@ -1,12 +1,14 @@
 """What a client that comes back has missed, over one process and several."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
-from alula._channels import Delivery, EventMessage
+from alula import App
+from alula._channels import Connection, Event
 from alula.realtime._event_ids import EventIds, Position, read_position
-from alula.realtime._event_log import EventLog, estimated_size
+from alula.realtime._event_log import EventLog, LoggedEvent, estimated_size
 
 IDS = EventIds(lambda: b"key")
 
@@ -29,13 +31,13 @@ def log(clock):
 
 
 def happen(log, origin, *sequences):
-    """Publish events; return the ids of their messages."""
+    """Publish events; return their positions."""
     ids = []
     for sequence in sequences:
-        message = EventMessage("notes", "created", sequence)
+        event = Event("notes", "created", None, sequence, origin=origin, sequence=sequence)
         log.advance(origin, sequence)
-        log.record(Delivery(((None, message),), origin, sequence))
-        ids.append(message.id)
+        log.record([(None, event)])
+        ids.append(event.position)
     return ids
 
 
@@ -231,9 +233,9 @@ class TestSeveralProcesses:
 def recall(log, origin, times):
     """Recall events from before by their times, the first of which has the number 1."""
     for sequence, time in enumerate(times, 1):
-        message = EventMessage("notes", "created", sequence)
+        event = Event("notes", "created", None, sequence, origin=origin, sequence=sequence)
         log.advance(origin, sequence, time)
-        log.record(Delivery(((None, message),), origin, sequence), time)
+        log.record([(None, event)], time)
 
 
 class TestAProcessThatHasJustStarted:
@@ -269,8 +271,8 @@ class TestAProcessThatHasJustStarted:
     def test_gives_recalled_events_ids_of_their_time(self, new):
         recall(new, "a", [1_000.0])
         [entry] = new._entries
-        [(_, message)] = entry.delivery.targets
-        assert position_of(message.id) == Position(1_000.0, {"a": 1})
+        [(_, event)] = entry.targets
+        assert position_of(event.position) == Position(1_000.0, {"a": 1})
 
     def test_knows_what_is_too_old(self, old, new):
         assert old.oldest == new.oldest == 950.0
@@ -296,3 +298,26 @@ def test_a_gap_is_told(log):
     assert gaps == []
     happen(log, "a", 6)
     assert gaps == [1]
+
+
+class TestALoggedEvent:
+    def test_is_for_a_connection_what_its_first_channel_gets(self, caplog):
+        app = App()
+        link = SimpleNamespace(deliver=None)
+        a, b, c = (Connection(link, provider="x", headers={}, ip=None) for _ in range(3))
+        app.channel("a").join(a)
+        app.channel("b").join(a, b)
+        first, second = Event("echo", "created", 1, 1), Event("echo", "created", 1, 2)
+        targets = [(app.channel("a"), first), (app.channel("b"), second)]
+        logged = LoggedEvent(1.0, targets, 0)
+        assert [logged.for_connection(each) for each in (a, b, c)] == [first, second, None]
+        failing = app.channel("a").filter(lambda connection: 1 / 0)
+        assert LoggedEvent(1.0, [(failing, first)], 0).for_connection(a) is None
+        assert f"a filter failed; {a!r} misses the event 'created' of 'echo'" in caplog.text
+
+    def test_counts_the_query_of_its_call(self, log):
+        happen(log, "a", 1)
+        before = log._bytes
+        event = Event("notes", "created", None, 2, origin="a", sequence=2, query={"a": "b" * 99})
+        log.record([(None, event)])
+        assert log._bytes > 2 * before + 99

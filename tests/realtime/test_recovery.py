@@ -220,7 +220,7 @@ async def test_all_that_is_kept_does_not_make_a_slow_reader(web, count, is_recov
 
 
 async def test_a_connection_whose_events_do_not_fit_ends(monkeypatch):
-    monkeypatch.setattr("alula.realtime._recovery._offsets", itertools.count(1))
+    monkeypatch.setattr("alula.realtime._sockets._offsets", itertools.count(1))
     web = make(recover=60)
     ended = []
     web.on("disconnect", ended.append)

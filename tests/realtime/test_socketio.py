@@ -11,7 +11,7 @@ import pytest
 from tests.realtime.asgi_peer import PATH, Peer, request, settle
 
 from alula import App
-from alula._connection import EventMessage
+from alula._connection import Event
 from alula._hub import WorkerPlace
 from alula._shares import Shares
 from alula.adapters.memory import MemoryService
@@ -972,7 +972,7 @@ async def test_a_full_queue_and_a_disconnect(web):
     for number in range(4):
         await web.service("feed").create({"n": number})
     await connection.close(reconnect=False)
-    connection._link.deliver(EventMessage("feed", "created", 1))  # late: nobody gets it
+    connection._link.deliver(Event("feed", "created", 1, 1))  # late: nobody gets it
     peer.reads.set()
     await peer.wait_closed()
     await peer.leave()

@@ -14,8 +14,7 @@ from tests.authentication.building import add_authentication, add_user, login
 from tests.waiting import eventually
 
 from alula import App
-from alula._channels import Publication
-from alula._connection import EventMessage
+from alula._channels import Event
 from alula.adapters import mongodb  # noqa: F401  # knows how an ObjectId is sent
 from alula.adapters.memory import MemoryService
 from alula.authentication import authenticate
@@ -349,17 +348,17 @@ class TestAQuery:
         app.service("messages").emit("typing", "ada")
         assert await stream.have(2) == [("created", {"n": 1, "id": 1}), ("typing", "ada")]
 
-    def test_leaves_nothing_at_messages_of_the_event_log(self):
+    def test_adds_nothing_to_the_events_of_the_log(self):
         # Otherwise each `$select` that a stranger makes up keeps all events once more.
-        message = EventMessage("messages", "created", {"n": 1, "more": 2})
+        event = Event("messages", "created", {}, {"n": 1, "more": 2})
         for number in range(3):
             query = {"$select": ["n", f"made_up_{number}"]}
             stream = Subscription(query, Grammar(), {}, names_path=False)
-            assert stream.encode(message) == b'event: created\ndata: {"n":1}\n:'
+            assert stream.encode(event) == b'event: created\ndata: {"n":1}\n:'
         plain = [Subscription({}, Grammar(), {}, names_path=False) for _ in range(3)]
-        blocks = [stream.encode(message) for stream in plain]
+        blocks = [stream.encode(event) for stream in plain]
         assert blocks[0] is blocks[1] is blocks[2]
-        assert list(message._encoded.values()) == blocks[:1]
+        assert list(event.frames.values()) == blocks[:1]
 
     async def test_compares_ids_of_databases_as_text(self, app, connect):
         room, other = ObjectId(), uuid.uuid4()
@@ -663,7 +662,7 @@ class TestAClientThatComesBack:
         for number in (6, 7, 8):
             data = {"n": number}
             registry.receive(
-                replace(sent[0], origin="other", sequence=number, data=data, public=data)
+                replace(sent[0], origin="other", sequence=number, record=data, data=data)
             )
         assert [data["n"] for _, data in await first.have(4)] == [0, 6, 7, 8]
         assert [data["n"] for _, data in await second.have(2)] == [0, 8]
@@ -821,7 +820,7 @@ class TestAClientThatComesBack:
         connections = []
         app.on("connection", connections.append)
         stream = await connect("/messages")
-        connections[0].deliver(EventMessage("messages", "created", {"n": 1}, sequence=1))
+        connections[0].deliver(Event("messages", "created", {}, {"n": 1}, sequence=1))
         await stream.have(1)
         assert stream.blocks == [("created", {"n": 1}, None)]
         assert b"\n:." in stream.body  # a comment in place of an id
@@ -847,14 +846,14 @@ class TestAClientThatComesBack:
         def missed():
             for number in range(250):
                 matched.append(number)
-                yield EventMessage("messages", "created", number, sequence=1)
+                yield Event("messages", "created", None, number, sequence=1)
 
         resuming = asyncio.create_task(stream.resume(missed(), {}))
         while not resuming.done():
             await asyncio.sleep(0)
             had_turn.append(len(matched))
             live = 250 + len(had_turn)
-            stream.deliver(EventMessage("messages", "created", live, sequence=2))
+            stream.deliver(Event("messages", "created", None, live, sequence=2))
         body = b""
 
         async def send(message):
@@ -1038,10 +1037,10 @@ class TestASlowReader:
             for number in range(10):
                 if number == 5:
                     stream.reset()
-                yield EventMessage("messages", "created", number, sequence=1)
+                yield Event("messages", "created", None, number, sequence=1)
 
         await stream.resume(missed(), {})
-        stream.deliver(EventMessage("messages", "created", 10, sequence=2))
+        stream.deliver(Event("messages", "created", None, 10, sequence=2))
         body = []
 
         async def send(message):
@@ -1059,8 +1058,10 @@ class TestASlowReader:
 
         def receive(*sequences):
             for n in sequences:
-                event = ("messages", "created", {"n": n}, {"n": n}, "create", None, {}, None, None)
-                registry.receive(Publication(*event, "other", n))
+                data = {"n": n}
+                registry.receive(
+                    Event("messages", "created", data, data, origin="other", sequence=n)
+                )
 
         receive(1, 2)
         elsewhere = await connect("/messages")

@@ -96,13 +96,13 @@ async def test_a_worker_tells_the_others_of_the_events_of_a_killed_one(monkeypat
     async with Hub(directory.hub) as hub, processes(HubBus(hub.path)) as (other,):
         app = application()
         await app.setup()
-        await eventually(lambda: [p.event for p in other.publications] == ["bus/gap"])
+        await eventually(lambda: [event.name for event in other.events] == ["bus/gap"])
         gaps = []
         app.channel_registry.on_gap(lambda: gaps.append(1))
-        app.channel_registry.receive(other.publications[0])  # its own does nothing
+        app.channel_registry.receive(other.events[0])  # its own does nothing
         assert gaps == []
-        other.publications[0].origin = "another"
-        app.channel_registry.receive(other.publications[0])
+        other.events[0].origin = "another"
+        app.channel_registry.receive(other.events[0])
         assert gaps == [1]
         await app.teardown()
     assert "a worker has ended with events that no other process has got" in caplog.text

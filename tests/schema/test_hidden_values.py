@@ -15,7 +15,7 @@ from pymongo import AsyncMongoClient
 from sqlalchemy import JSON, Column, Float, Integer, LargeBinary, MetaData, Table, Text
 
 from alula import App
-from alula._channels import Publication
+from alula._channels import Event
 from alula._json_encoding import dumps, dumps_with_attachments
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService
@@ -26,7 +26,7 @@ from alula.logs._formatters import JsonFormatter
 from alula.outgoing import HiddenValue, RedactedRecord, public_part
 from alula.outgoing._redaction import HiddenValueError
 from alula.realtime import socketio
-from alula.realtime._bus._codec import decode_publication, encode_publication, read_header
+from alula.realtime._bus._codec import decode_event, encode_event, read_header
 from alula.schema import hidden, resolve, with_schema
 from alula.testing import RealtimeClient
 
@@ -195,19 +195,15 @@ def test_a_log_of_json_shows_nothing(value):
     assert not any(leak in line for leak in LEAKS)
 
 
-def publication(path, data, public):
-    return Publication(path, "created", data, public, "create", None, {}, None, None, "me", 1)
-
-
 def test_a_bus_keeps_them_hidden():
     data = {"user": {**redacted()}}
-    event = publication("mine", data, data)
-    decoded = decode_publication(read_header(encode_publication(event)))
-    assert decoded.data == data
+    event = Event("mine", "created", data, data)
+    decoded = decode_event(read_header(encode_event(event)))
+    assert decoded.record == data
     with pytest.raises(TypeError, match="hidden property 'password'"):
-        dumps(decoded.data)
-    whole = publication("users", redacted(), redacted().public)
-    assert decode_publication(read_header(encode_publication(whole))).data == USER
+        dumps(decoded.record)
+    whole = Event("users", "created", redacted(), redacted().public)
+    assert decode_event(read_header(encode_event(whole))).record == USER
 
 
 def test_changes_of_a_record_keep_them_hidden():

@@ -4,34 +4,27 @@ Publishers, functions of the application, return the channels for an event. A se
 publisher sends nothing.
 """
 
-from alula._channels._channel import Channel
-from alula._channels._channels import Channels, call_params
-from alula._channels._deliveries import Delivery
+from alula._channels._channels import Channel, Channels, Targets
 from alula._channels._publishers import (
-    Publication,
     Publisher,
     PublisherTable,
     Publishing,
     PublishingService,
-    event_records,
     unlisted_event,
 )
-from alula._connection import Connection, EventMessage, EventServer, Link
+from alula._connection import Connection, Event, EventServer, Link
 
 __all__ = [
     "Channel",
     "Channels",
     "Connection",
-    "Delivery",
-    "EventMessage",
+    "Event",
     "EventServer",
     "Link",
-    "Publication",
     "Publisher",
     "PublisherTable",
     "Publishing",
     "PublishingService",
-    "call_params",
-    "event_records",
+    "Targets",
     "unlisted_event",
 ]

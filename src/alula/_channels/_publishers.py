@@ -1,25 +1,21 @@
-"""Publishers, the functions that return the channels for an event, and what a bus carries."""
+"""Publishers: the functions of an application that return the channels for an event."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, overload
 
-from alula._context import HookContext
 from alula._user_code import did_you_mean, name_of, unfit_signature
-from alula.types import EVENT_OF_METHOD, UNSET, Record, Unset
+from alula.types import EVENT_OF_METHOD
 
 __all__ = [
-    "Publication",
     "Publisher",
     "PublisherTable",
     "Publishing",
     "PublishingService",
     "check_event_of_any",
-    "event_records",
     "unlisted_event",
     "warn_about_publishers",
 ]
@@ -32,14 +28,14 @@ AnyPublisher = TypeVar("AnyPublisher", bound=Publisher)
 
 
 class PublishingService(Protocol):
-    """A service as channels know it.
+    """What channels need of a service.
 
     Attributes:
         app: The application.
         path: The path.
         events: The names of its events.
         methods: Names of the methods that clients may call.
-        publishers: The publisher of each event that has one, those of the application included.
+        publishers: The publisher of each event that has one, also of the application.
         secret_events: Whether its events are never published.
     """
 
@@ -58,45 +54,12 @@ class PublishingService(Protocol):
 Services: TypeAlias = Mapping[str, PublishingService]
 
 
-@dataclass(slots=True)  # not frozen, which takes twice as long to make
-class Publication:
-    """What other processes get to know of an event: never headers or tokens.
-
-    Attributes:
-        path: The path of the service, "" for a signal (`Channels.signal`).
-        event: The name of the event or signal.
-        data: The record as the application sees it.
-        public: What clients may see of it; ``data`` itself if that is all.
-        method: The method that was called, "" for an event that the service emitted itself.
-        id: The id that was given to the method.
-        query: The query of the call.
-        provider: The transport that the call came by, None for an internal call.
-        user: The id of the user as a record, such as ``{"id": 7}``; None for nobody.
-        origin: A random name of the process that publishes; it drops its own publications.
-        sequence: The number of the publication, counted from 1 for each origin, without gaps.
-        route: The values of the placeholders in the path.
-    """
-
-    path: str
-    event: str
-    data: Any
-    public: Any
-    method: str
-    id: Any
-    query: Mapping[str, Any]
-    provider: str | None
-    user: Mapping[str, Any] | None
-    origin: str
-    sequence: int
-    route: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
 class PublisherTable:
-    """Publishers by event; None for all events without one of their own.
+    """Publishers by event. The key None has the publisher for all other events.
 
     Args:
-        owner: Of what they are, for messages.
-        check_event: Refuses the name of an event that does not exist.
+        owner: The service or application, for messages.
+        check_event: Raises for the name of an event that does not exist.
     """
 
     def __init__(self, owner: object, check_event: Callable[[str], None] | None = None) -> None:
@@ -105,7 +68,7 @@ class PublisherTable:
         self._by_event: dict[str | None, Publisher] = {}
 
     def add(self, event: str | None, publisher: Publisher) -> None:
-        """Register a publisher in place of the one that the event had.
+        """Register a publisher. It replaces the one that the event had.
 
         Raises:
             TypeError: It is not a function of ``(data, context)``.
@@ -124,7 +87,7 @@ class PublisherTable:
         self._by_event[event] = publisher
 
     def check(self, event: str | None) -> None:
-        """Refuse the name of an event that does not exist.
+        """Check that an event exists.
 
         Raises:
             ValueError: There is no such event.
@@ -138,7 +101,7 @@ class PublisherTable:
         return [event for event in self._by_event if event is not None]
 
     def find(self, event: str) -> Publisher | None:
-        """Return the publisher of an event, or the one of all events."""
+        """Return the publisher of an event, or else the one for all events."""
         return self._by_event.get(event) or self._by_event.get(None)
 
 
@@ -147,8 +110,8 @@ class Publishing:
 
     Attributes:
         secret_events: Whether its events are never published; see `never_publish`.
-        publishes_calls: Whether events of calls are published; False where the database tells of
-            all changes.
+        publishes_calls: Whether events of calls are published. False if the service publishes the
+            changes that its database reports instead.
         _own_publishers: Set by the class that inherits from this one.
     """
 
@@ -157,7 +120,7 @@ class Publishing:
     _own_publishers: PublisherTable
 
     def resolve_publishers(self) -> None:
-        """Look up the publishers of all events again; the class that inherits this does."""
+        """Look up the publishers of all events again; classes that inherit this override it."""
 
     def never_publish(self) -> None:
         """Keep all events from clients and other processes, since they hold secrets."""
@@ -209,7 +172,7 @@ class Publishing:
 
 
 def unlisted_event(service: PublishingService, event: str) -> str:
-    """Say that a service does not list an event, and what to do."""
+    """Return a message: a service does not list an event, and what to do about it."""
     hint = did_you_mean(event, service.events) or ";"
     return (
         f"{service!r} emits no event {event!r}{hint} it emits {', '.join(service.events)};"
@@ -218,9 +181,9 @@ def unlisted_event(service: PublishingService, event: str) -> str:
 
 
 def check_event_of_any(event: str, services: Services) -> None:
-    """Refuse the event of a publisher of the application if its name is likely a mistake.
+    """Check the event of a publisher of the application: is its name likely a mistake?
 
-    Other names pass: a service that emits the event may be registered later.
+    Unknown names pass, since a service that emits the event may be registered later.
 
     Raises:
         ValueError: It is the path of a service, or close to the name of an event.
@@ -243,12 +206,12 @@ def check_event_of_any(event: str, services: Services) -> None:
 def warn_about_publishers(
     services: Services, of_app: PublisherTable, transports: Iterable[str]
 ) -> None:
-    """Log publishers that never run, and that there is none where clients wait for events.
+    """Log publishers that never run, and transports of events without any publisher.
 
     Args:
         services: The services by path.
         of_app: The publishers of the application.
-        transports: Names of what carries calls and events to clients.
+        transports: The names of the configured transports.
     """
     emitting = [service for service in services.values() if not service.secret_events]
     for event in of_app.events:
@@ -274,20 +237,3 @@ def warn_about_publishers(
             " and ".join(real_time),
             silent[0],
         )
-
-
-def event_records(context: HookContext) -> Sequence[tuple[Any, Any]]:
-    """Return the records of the events of a call, each with what clients get in its place.
-
-    A list of results is one event for each record. Its ``context.dispatch`` may be a list as well:
-    then each record has its own.
-    """
-    result: Record | list[Any] | None = context.result
-    dispatch: Record | list[Any] | Unset | None = context.dispatch
-    if not isinstance(result, list):
-        return [(result, result if dispatch is UNSET else dispatch)]
-    if dispatch is UNSET:
-        return [(record, record) for record in result]
-    if isinstance(dispatch, list) and len(dispatch) == len(result):
-        return list(zip(result, dispatch, strict=True))
-    return [(record, dispatch) for record in result]

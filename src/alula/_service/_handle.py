@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias, Unpack
 
 from alula._channels import (
@@ -11,7 +11,6 @@ from alula._channels import (
     Publisher,
     PublisherTable,
     Publishing,
-    event_records,
     unlisted_event,
 )
 from alula._context import GivenParams, HookContext, Params
@@ -36,9 +35,11 @@ from alula.types import (
     STANDARD_METHODS,
     UNSET,
     Id,
+    Record,
+    Unset,
 )
 
-__all__ = ["Given", "RawQuery", "ServiceHandle", "owning_handle"]
+__all__ = ["Given", "RawQuery", "ServiceHandle", "event_records", "owning_handle"]
 
 Given: TypeAlias = Params | Mapping[str, Any] | None
 RawQuery: TypeAlias = Mapping[str, Any] | None
@@ -306,13 +307,13 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
     # -- events --------------------------------------------------------------------------------
 
     def has_audience(self, event: str) -> bool:
-        """Tell whether anybody may hear the event of a call, which the service does not emit."""
+        """Tell whether anybody gets the event of a call, unless the service emits it itself."""
         listeners, mounts, publishers, channels = self._audience
         is_heard = event in listeners or mounts or (event in publishers and channels.is_active)
         return bool(is_heard) and event not in self.emitted_by_service
 
     def emit_event(self, event: str, context: HookContext) -> None:
-        """Emit the event of a call that has succeeded, if anybody may hear it."""
+        """Emit the event of a call that has succeeded, if anybody gets it."""
         events = context.result_events
         if event != EVENT_OF_METHOD.get(context.method):  # a hook has chosen it
             events = None
@@ -324,23 +325,22 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             events = [event] * len(records)
 
         def emit_each() -> None:
-            for name, (record, public) in zip(events, records, strict=True):
-                if self.has_audience(name):
-                    self._emit_result(name, record, public, context)
+            for name, (record, data) in zip(events, records, strict=True):
+                if name not in self.emitted_by_service:
+                    self._emit_result(name, record, data, context)
 
         emit_unless_held(context, emit_each)
 
-    def _emit_result(
-        self, event: str, record: object, public: object, context: HookContext
-    ) -> None:
+    def _emit_result(self, event: str, record: object, data: object, context: HookContext) -> None:
         """Emit and publish an event of a call, also at the handles that mount this service."""
         # Not self.emit(): it reaches all outer handles, also the one that this call came through.
-        EventEmitter.emit(self, event, record, context)
-        if event in self.publishers and self.publishes_calls and self._channels.is_active:
-            self._channels.publish(self, event, record, public, context)
+        if event in self._listeners:
+            EventEmitter.emit(self, event, record, context)
+        if event in self.publishers and self.publishes_calls:
+            self._channels.publish(self, event, record, data, context)
         for outer in self.mounts:
             if outer is not context.caller:  # it emits after its own hooks
-                outer._emit_result(event, record, public, context)  # noqa: SLF001  # same class
+                outer._emit_result(event, record, data, context)  # noqa: SLF001  # same class
 
     def emit(self, event: str, *values: Any) -> bool:
         """Call the listeners of an event, also those of applications that mount this service.
@@ -357,7 +357,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             # Not an error: it would be that of the client whose call emits the event.
             _log.warning("nobody gets an event: %s", unlisted_event(self, event))
         has_listeners = super().emit(event, *values)
-        if event in self.publishers and self._channels.is_active:
+        if event in self.publishers:
             self._channels.publish_custom(self, event, values)
         for outer in self.mounts:
             has_listeners = outer.emit(event, *values) or has_listeners
@@ -436,6 +436,23 @@ def owning_handle(handle: ServiceHandle) -> ServiceHandle:
     while isinstance(handle.service, ServiceHandle):
         handle = handle.service
     return handle
+
+
+def event_records(context: HookContext) -> Sequence[tuple[Any, Any]]:
+    """Return the record of each event of a call, with what clients get instead of it.
+
+    A list of results causes one event for each record. If ``context.dispatch`` is a list of the
+    same length, each record has its own item there.
+    """
+    result: Record | list[Any] | None = context.result
+    dispatch: Record | list[Any] | Unset | None = context.dispatch
+    if not isinstance(result, list):
+        return [(result, result if dispatch is UNSET else dispatch)]
+    if dispatch is UNSET:
+        return [(record, record) for record in result]
+    if isinstance(dispatch, list) and len(dispatch) == len(result):
+        return list(zip(result, dispatch, strict=True))
+    return [(record, dispatch) for record in result]
 
 
 # -- the calls of a service's methods, composed once -----------------------------------------------

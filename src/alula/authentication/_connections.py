@@ -20,9 +20,9 @@ from contextvars import Context
 from functools import partial
 from typing import Any, Final
 
-from alula._channels import Channels, call_params
+from alula._channels import Channels
 from alula._connection import Connection, accept_sign_in
-from alula._context import HookContext, Params
+from alula._context import HookContext, Params, connection_params
 from alula._events import emit_unless_held
 from alula._service import ServiceHandle, owning_handle
 from alula.authentication._attempt import session_ended
@@ -357,7 +357,7 @@ class SignedInConnections:
         if entity is not None:
             result[entity] = connection.get(entity)
         self._release(sign_in)
-        params = call_params(connection, {}, {})
+        params = connection_params(connection, {}, {})
         params.__dict__.update(result)
         context = HookContext(self._authentication.app, self._handle, "remove", params)
         context.event, context.result = None, result
@@ -480,7 +480,7 @@ class SignedInConnections:
         """Replace the user of a connection; sign it out if that is not possible."""
         connection, entity = sign_in.connection, self._authentication.entity
         try:
-            result = await self._checked(sign_in, call_params(connection, {}, {}))
+            result = await self._checked(sign_in, connection_params(connection, {}, {}))
         except Exception as error:  # noqa: BLE001  # whatever the users' service raises
             if not isinstance(error, NotAuthenticated):
                 _log.exception("a user could not be loaded again, and is signed out")

@@ -1,10 +1,10 @@
-"""Events that reach those who may see them: transports, connections, and several processes.
+"""Real time: transports of calls and events, connections, and buses between processes.
 
 Needs the extra ``server``, for websockets also ``realtime``, and for `RedisBus` also ``redis``.
 """
 
 try:
-    import orjson as _orjson  # noqa: F401  # to see whether it is there
+    import orjson as _orjson  # noqa: F401  # only to check that it is installed
 except ImportError as error:
     raise ImportError(
         f"alula.realtime needs {error.name}, which is not installed;"

@@ -1,27 +1,30 @@
-"""The ASGI endpoint of socket.io: polling requests and websockets for the sessions of an engine."""
+"""The ASGI application of socket.io: polling requests and websockets of all sessions."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from alula._json_encoding import dumps, dumps_with_attachments
-from alula._wire import MESSAGES_EXTENSION, VERSION, MessagesExtension
-from alula.realtime._engine import POLLING, WEBSOCKET, Refusal, Session, Transport
+from alula._wire import MESSAGES_EXTENSION, VERSION
+from alula.realtime._engine import POLLING, WEBSOCKET, EngineSession, Refusal, Transport
 from alula.realtime._handshake import Handshake, Origins, headers_of, read_query
 from alula.realtime._polling import Polling, UnsupportedBody, read_body
-from alula.realtime._sockets import Client, Hub
+from alula.realtime._sockets import PacketHandler, SocketServer
 from alula.realtime._websocket import WebSocket
 
-__all__ = ["Admit", "Endpoint"]
+if TYPE_CHECKING:
+    from alula.express._http1.websocket import WebSocketProtocol
+
+__all__ = ["Admit", "SocketIOApplication"]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 Admit: TypeAlias = Callable[[Handshake], Any]
-"""``(handshake)``, plain or asynchronous: returns None, or why the handshake is refused."""
+"""``(handshake)``, plain or asynchronous: returns None, or the reason to refuse the handshake."""
 
 _log: Final = logging.getLogger("alula.realtime")
 
@@ -30,18 +33,18 @@ _JSON: Final = (b"content-type", b"application/json")
 _TEXT: Final = (b"content-type", b"text/plain; charset=UTF-8")
 
 
-class Endpoint:
+class SocketIOApplication:
     """The ASGI application of one transport.
 
     Args:
-        hub: Gets the sessions.
+        server: Has the sessions and connections.
         origins: The pages that may connect.
         admit: Decides on handshakes, None to admit all.
     """
 
-    def __init__(self, hub: Hub, origins: Origins, admit: Admit | None) -> None:
-        self._hub = hub
-        self._engine = hub.engine
+    def __init__(self, server: SocketServer, origins: Origins, admit: Admit | None) -> None:
+        self._server = server
+        self._engine = server.engine
         self._origins = origins
         self._admit = admit
 
@@ -88,7 +91,7 @@ class Endpoint:
             content = {"code": refusal.code, "message": refusal.message}
             await _respond(send, refusal.status, [_JSON, *cors], dumps(content))
         except UnsupportedBody as unsupported:
-            # The rest of the body is not read, so the connection cannot go on.
+            # The rest of the body is not read, so no other request can follow on the connection.
             await _respond(send, unsupported.status, [(b"connection", b"close"), *cors], b"")
         else:
             await _respond(send, 200, [*head, _NO_STORE, *cors], body)
@@ -107,14 +110,14 @@ class Endpoint:
         return transport
 
     async def _take(self, polling: Polling, headers: Mapping[str, str], receive: Receive) -> bytes:
-        """Take the frames of a polling request."""
+        """Handle the frames in the body of a polling request."""
         session = polling.session
         if headers.get("content-type", "").startswith("application/octet-stream"):
             session.close("transport error")
             raise UnsupportedBody(400)
         limit = self._engine.options.max_message
-        reading = read_body(receive, limit, self._hub.call_bytes, session.address)
-        body = await polling.take_body(reading, self._hub.spawn)
+        reading = read_body(receive, limit, self._server.call_bytes, session.address)
+        body = await polling.take_body(reading, self._server.spawn)
         if not session.is_open and body != ["1"]:
             raise Refusal.bad_request()
         return b"ok"
@@ -137,7 +140,7 @@ class Endpoint:
                         headers.get("origin", "")[:200],
                     )
                 raise Refusal.forbidden("The origin is not allowed")
-            opened: Handshake | Session
+            opened: Handshake | EngineSession
             if sid is None:
                 opened = await self._handshake(scope, query, headers)
             else:
@@ -147,14 +150,14 @@ class Endpoint:
                 _log.info("a websocket was refused: %s", refusal)
             await send({"type": "websocket.close", "code": 1008})  # the server responds with a 403
             return
-        websocket = WebSocket(self._hub, receive, send, _direct(scope, receive, send))
+        websocket = WebSocket(self._server, receive, send, _direct(scope, receive, send))
         if isinstance(opened, Handshake):
             await send({"type": "websocket.accept"})
             websocket.session = self._start(websocket, opened)
             await websocket.run()
             return
         await send({"type": "websocket.accept"})
-        # A session takes one websocket: no limit for connections would count others that wait.
+        # Only one websocket for each session, because no limit would count the others.
         if opened.is_upgrading or opened.transport.name != POLLING:
             await send({"type": "websocket.close", "code": 1000})
             return
@@ -166,9 +169,9 @@ class Endpoint:
             opened.is_upgrading = False
 
     def _may_log(self, scope: Scope) -> bool:
-        """Tell whether the client may cause a further line in the log."""
+        """Tell whether the client may cause another line in the log."""
         client = scope.get("client")
-        return self._hub.log_limit.take(client[0] if client else None) is not None
+        return self._server.log_limit.take(client[0] if client else None) is not None
 
     # -- handshakes ----------------------------------------------------------------------------
 
@@ -178,7 +181,7 @@ class Endpoint:
         """Return the handshake of a new session.
 
         Raises:
-            Refusal: The version is another, or it is not admitted.
+            Refusal: It is refused, or has another version of engine.io.
         """
         client = scope.get("client")
         handshake = Handshake(query, headers, client[0] if client else None)
@@ -190,20 +193,20 @@ class Endpoint:
                 raise Refusal.forbidden(str(reason))
         if query.get("EIO") != VERSION:
             raise Refusal.unsupported_version()
-        self._hub.check_room(handshake.ip)
+        self._server.check_room(handshake.ip)
         return handshake
 
-    def _start(self, transport: Transport, handshake: Handshake) -> Session:
+    def _start(self, transport: Transport, handshake: Handshake) -> EngineSession:
         session = self._engine.open(transport, handshake.ip)
-        session.start(Client(self._hub, session, handshake), dumps_with_attachments)
+        session.start(PacketHandler(self._server, session, handshake), dumps_with_attachments)
         return session
 
 
-def _direct(scope: Scope, receive: Receive, send: Send) -> MessagesExtension | None:
-    """Return the extension of the server, unless middleware wants to see each message."""
-    extension: MessagesExtension | None = scope.get("extensions", {}).get(MESSAGES_EXTENSION)
-    is_first = all(getattr(each, "__self__", None) is extension for each in (receive, send))
-    return extension if is_first else None
+def _direct(scope: Scope, receive: Receive, send: Send) -> WebSocketProtocol | None:
+    """Return the websocket of Alula's own server, unless middleware wraps its messages."""
+    websocket: WebSocketProtocol | None = scope.get("extensions", {}).get(MESSAGES_EXTENSION)
+    is_first = all(getattr(each, "__self__", None) is websocket for each in (receive, send))
+    return websocket if is_first else None
 
 
 async def _respond(

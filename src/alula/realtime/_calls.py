@@ -1,21 +1,22 @@
 """Calls over socket.io: the arguments of an event -> a service call -> an acknowledgement.
 
-The client sends ``(method, path, ...arguments, query)``, the answer is ``(error)`` or
-``(null, result)``. Every call gets an answer: a 400, 404 or 405 where no method can be called.
+The client sends ``(method, path, ...arguments, query)``; the answer is ``(error)`` or
+``(null, result)``. Every call gets an answer, also if there is nothing to call: then it is a 400,
+404 or 405.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import types
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final
 
 from alula._app import App
-from alula._channels import call_params
 from alula._connection import Connection, begin_call
-from alula._context import HookContext
-from alula._json_encoding import dumps_with_attachments
+from alula._context import HookContext, connection_params
+from alula._json_encoding import MAX_CONTAINERS, dumps_with_attachments, loads
 from alula._public_error import log_text, public_error
 from alula._repeats import RepeatLimit
 from alula._routes import RouteTable
@@ -28,24 +29,16 @@ from alula.errors import (
     MethodNotAllowed,
     NotFound,
 )
-from alula.realtime._engine import Session
+from alula.realtime._engine import EngineSession, Work
 from alula.realtime._limits import CallsUnderWay, LogLimit
-from alula.types import UNSET
+from alula.types import UNSET, is_list
 
-__all__ = [
-    "ENDED",
-    "call_context",
-    "encode_error",
-    "encode_result",
-    "go_on",
-    "log_error",
-    "run_call",
-]
+__all__ = ["ENDED", "ClientCalls", "go_on", "log_error", "parse_json"]
 
 _log: Final = logging.getLogger("alula.realtime")
 _repeats: Final = RepeatLimit()
 
-# Whether a method takes an id, and data, and where the query is in the event.
+# For each method: does it have an id, does it have data, and where in the event is the query.
 _ARGUMENTS: Final = {
     "find": (False, False, 2),
     "get": (True, False, 3),
@@ -56,32 +49,152 @@ _ARGUMENTS: Final = {
 }
 _OF_CUSTOM_METHODS: Final = (False, True, 3)
 
-# As a tuple: the union `str | int | ...` would be made anew for each call.
+# A tuple, because the union `str | int | ...` would be built again for each call.
 _ID_TYPES: Final = (str, int, float, type(None))
 
 _ACK: Final = PacketType.ACK  # looked up once
 _ACK_HEAD: Final = f"{MESSAGE}{_ACK:d}"
 
 ENDED: Final = object()
-"""What `next` returns for the first step of a coroutine that has ended: `send` would raise."""
+"""What `next` returns if a coroutine ends in its first step, where `send` would raise."""
 
 MAX_PATH_LENGTH: Final = 4_096
 
+# The parser for texts that the usual one refuses. It accepts halves of surrogate pairs, and any
+# number of levels and objects. Numbers stay text, because it takes long to read a long number.
+_ANY_JSON: Final = json.JSONDecoder(parse_int=str, parse_float=str)
 
-def call_context(
+
+def parse_json(text: str) -> Any:
+    """Return the value of a packet's JSON, within the limits of REST's bodies.
+
+    Returns:
+        For a call that is JSON, but beyond the limits: its method and a `BadRequest`. Its caller
+        gets the error as the answer, and other calls go on.
+
+    Raises:
+        ValueError: It is not JSON, nested too deeply, or has too many objects and lists.
+    """
+    try:
+        return loads(text.encode(), MAX_CONTAINERS)
+    except ValueError as error:
+        try:
+            value = _ANY_JSON.decode(text)
+        except RecursionError:
+            raise error from None
+        if not is_list(value) or not value:
+            raise
+        return [value[0], BadRequest(f"The arguments are not valid JSON: {error}")]
+
+
+class ClientCalls:
+    """The calls of one client.
+
+    Args:
+        app: The application.
+        routes: Its routes, looked up once since an application has a `__getattr__`.
+        session: Sends the acknowledgements; it drops them if the client has left.
+        under_way: The calls that have not ended, and their limits.
+        log_limit: How many lines clients may cause in the log.
+    """
+
+    __slots__ = ("_app", "_log_limit", "_routes", "_session", "under_way")
+
+    def __init__(
+        self,
+        app: App,
+        routes: RouteTable[ServiceHandle],
+        session: EngineSession,
+        under_way: CallsUnderWay,
+        log_limit: LogLimit,
+    ) -> None:
+        self._app = app
+        self._routes = routes
+        self._session = session
+        self.under_way = under_way
+        self._log_limit = log_limit
+
+    def begin(
+        self,
+        connection: Connection,
+        event: Sequence[Any],
+        packet_id: int | None,
+        size: int,
+        at_once: bool,
+    ) -> Work | None:
+        """Return the work of a call, or refuse it.
+
+        Args:
+            connection: The connection of the client.
+            event: The name of a method, the path of a service, and arguments.
+            packet_id: The number of the acknowledgement, None for none.
+            size: How many bytes arrived for it.
+            at_once: Whether the caller runs the first step of the work now. Then the call is only
+                counted if it has to wait (-7 % instructions of a call).
+        """
+        try:
+            size = self.under_way.check(size)
+            context = _call_context(self._routes, connection, event)
+        except FrameworkError as error:
+            log_error(error, "a call", self._log_limit, self._session.address)
+            if packet_id is not None:
+                self._send(_encode_error(packet_id, error))
+            return None
+        if not at_once:
+            self.under_way.begin(size)
+        return self._run(context, connection, packet_id, size, at_once)
+
+    async def _run(
+        self,
+        context: HookContext,
+        connection: Connection,
+        packet_id: int | None,
+        size: int,
+        at_once: bool,
+    ) -> None:
+        """Run a call, and send its acknowledgement if the client asks for one."""
+        if connection.sign_in is not None:
+            begin_call(connection)
+        is_counted = not at_once
+        try:
+            run = self._app.turns.take(self._session.address, context.service.run(context))
+            if at_once:
+                waits_for = next(run.__await__(), ENDED)
+                if waits_for is not ENDED:
+                    self.under_way.begin(size)
+                    is_counted = True
+                    await go_on(waits_for, run.send, run.throw)
+            else:
+                await run
+            if packet_id is not None:
+                body = context.result if context.dispatch is UNSET else context.dispatch
+                self._send(_encode_result(packet_id, body))
+        # Whatever a service raises, its client gets an answer.
+        except Exception as error:  # noqa: BLE001  # it is logged
+            what = f"{context.method} {context.path}"
+            log_error(error, what, self._log_limit, self._session.address)
+            if packet_id is not None:
+                shown = public_error(error, debug=self._app.debug)
+                self._send(_encode_error(packet_id, shown))
+        finally:
+            if is_counted:
+                self.under_way.end(size)
+
+    def _send(self, frames: list[Frame]) -> None:
+        for frame in frames:
+            self._session.send(frame)
+
+
+def _call_context(
     routes: RouteTable[ServiceHandle], connection: Connection, event: Sequence[Any]
 ) -> HookContext:
     """Return the context of the call that an event asks for.
 
-    Args:
-        routes: Those of the application.
-        connection: The connection of the client.
-        event: The name of a method, the path of a service, and arguments.
-
     Raises:
         NotFound: There is no such service.
         MethodNotAllowed: The service does not offer the method to clients.
-        BadRequest: Arguments are missing, too many, of another type, or refused by `parse_json`.
+        BadRequest: Arguments are missing, too many, or of a wrong type; or `parse_json` refused
+            them.
         NotAuthenticated: The connection was signed in, and its token has expired.
     """
     size = len(event)
@@ -97,7 +210,7 @@ def call_context(
         raise BadRequest(f"Too many arguments for '{method}' method")
     record_id = None
     if takes_id:
-        # As over REST, data may be missing where nothing is changed by it.
+        # `create` and custom methods may have no data, as over REST; these methods must have it.
         if size < query_at:
             missing = " and ".join(("id", "data")[size - 2 : query_at - 2])
             raise BadRequest(f"Too few arguments for '{method}' method: {missing} missing")
@@ -114,76 +227,23 @@ def call_context(
     data: Any = None
     if takes_data:
         data = event[query_at - 1] if size >= query_at else {}
-    params = call_params(connection, query, route)
+    params = connection_params(connection, query, route)
     return HookContext(handle.app, handle, method, params, record_id, data)
 
 
 def _service_at(
     routes: RouteTable[ServiceHandle], path: object
 ) -> tuple[ServiceHandle, dict[str, str]]:
-    if isinstance(path, BadRequest):  # of `parse_json`
+    if isinstance(path, BadRequest):  # made by `parse_json`
         raise path
-    # Decoding the path of a whole message takes a quarter of a second.
+    # To decode a path as long as the largest message takes a quarter of a second.
     if not isinstance(path, str) or len(path) > MAX_PATH_LENGTH:
         raise NotFound("Invalid service path")
-    # A path over a socket is not percent-encoded, and names no record.
+    # Over a socket, a path is not percent-encoded, and has no id at its end.
     match = routes.find(path.replace("%", "%25"))
     if match is None or match[1] is not None:
         raise NotFound(f"Service '{path}' not found")
     return match[0], match[2]
-
-
-async def run_call(
-    context: HookContext,
-    connection: Connection,
-    packet_id: int | None,
-    session: Session,
-    under_way: CallsUnderWay,
-    size: int,
-    at_once: bool,
-    app: App,
-    log_limit: LogLimit,
-) -> None:
-    """Run a call, and send its acknowledgement if the client asks for one.
-
-    Args:
-        context: The call.
-        connection: The connection of the client.
-        packet_id: The number of the acknowledgement, None for none.
-        session: Sends the acknowledgement; it drops it if the client has left.
-        under_way: The calls of the client; this one ends there.
-        size: What it counts there.
-        at_once: Whether this begins directly after the check of the limits. It then counts only if
-            it has to wait, since nothing else happens before (-7 % instructions of a call).
-        app: Its ``debug`` tells whether clients see the messages of unexpected errors.
-        log_limit: How many lines clients may cause in the log.
-    """
-    begin_call(connection)
-    is_counted = not at_once
-    try:
-        run = app.turns.take(session.address, context.service.run(context))
-        if at_once:
-            waits_for = next(run.__await__(), ENDED)
-            if waits_for is not ENDED:
-                under_way.begin(size)
-                is_counted = True
-                await go_on(waits_for, run.send, run.throw)
-        else:
-            await run
-        if packet_id is not None:
-            body = context.result if context.dispatch is UNSET else context.dispatch
-            for frame in encode_result(packet_id, body):
-                session.send(frame)
-    # Whatever a service raises, its client gets an answer.
-    except Exception as error:  # noqa: BLE001  # it is logged
-        log_error(error, f"{context.method} {context.path}", log_limit, session.address)
-        if packet_id is not None:
-            shown = public_error(error, debug=app.debug)
-            for frame in encode_error(packet_id, shown):
-                session.send(frame)
-    finally:
-        if is_counted:
-            under_way.end(size)
 
 
 @types.coroutine
@@ -193,13 +253,13 @@ def go_on(
     throw: Callable[[BaseException], object],
     cancelled: BaseException | None = None,
 ) -> Generator[Any, Any, None]:
-    """Await the rest of a coroutine whose first step was run already, by `next` with `ENDED`.
+    """Await the rest of a coroutine whose first step was already run, by `next` with `ENDED`.
 
     Args:
-        waits_for: What it waits for.
+        waits_for: The future that it waits for.
         send: Runs its next step with a value.
         throw: Runs its next step with an exception.
-        cancelled: Ends the first wait at once.
+        cancelled: Raised in the coroutine immediately, None to wait first.
     """
     while True:
         try:
@@ -207,7 +267,7 @@ def go_on(
                 error, cancelled = cancelled, None
                 raise error
             value = yield waits_for
-        except BaseException as raised:  # noqa: BLE001  # it is for the coroutine
+        except BaseException as raised:  # noqa: BLE001  # the coroutine gets it
             step: Callable[[Any], object] = throw
             value = raised
         else:
@@ -218,7 +278,7 @@ def go_on(
             return
 
 
-def encode_result(packet_id: int, result: object) -> list[Frame]:
+def _encode_result(packet_id: int, result: object) -> list[Frame]:
     """Return the acknowledgement of a call that succeeded.
 
     Raises:
@@ -231,12 +291,12 @@ def encode_result(packet_id: int, result: object) -> list[Frame]:
     return encode_text(_ACK, f"[null,{text}]", attachments, packet_id)
 
 
-def encode_error(packet_id: int, error: FrameworkError) -> list[Frame]:
+def _encode_error(packet_id: int, error: FrameworkError) -> list[Frame]:
     """Return the acknowledgement of a call that failed."""
     body = error.to_dict()
     try:
         return encode_packet(Packet(PacketType.ACK, [body], packet_id), dumps_with_attachments)
-    # Values may fail in any way while they are turned into JSON.
+    # Values of the application may raise anything while they become JSON.
     except Exception:  # noqa: BLE001  # it is logged
         _log.exception("the data of an error has no JSON form; it was left out")
         plain = {name: body[name] for name in ("name", "message", "code", "className")}
@@ -244,22 +304,22 @@ def encode_error(packet_id: int, error: FrameworkError) -> list[Frame]:
 
 
 def log_error(error: Exception, what: str, limit: LogLimit, address: str | None) -> None:
-    """Log the failure of a call or a join: unexpected ones with their stack, others in a line.
+    """Log the failure of a call or a join: unexpected errors with their stack, others in one line.
 
     Args:
         error: The failure.
         what: What failed.
         limit: How many lines clients may cause.
-        address: Whose line it is.
+        address: The address of the client.
     """
     if not isinstance(error, FrameworkError) or type(error) is GeneralError:
         if _may_log(limit, address):
             _log.error("%s over socket.io failed", what, exc_info=error)
         return
     name, is_of_server = type(error).__name__, error.code >= 500
-    # Texts of clients must not add lines to a log, nor fill it.
+    # Clients must not be able to fill the log, or to add lines of their own.
     text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in log_text(error)[:1_000])
-    # An outage fails every call in the same way.
+    # During an outage every call fails in the same way.
     suffix = _repeats.suffix(f"{name}: {text}") if is_of_server else ""
     if suffix is not None and _may_log(limit, address):
         level = logging.ERROR if is_of_server else logging.INFO
@@ -267,7 +327,7 @@ def log_error(error: Exception, what: str, limit: LogLimit, address: str | None)
 
 
 def _may_log(limit: LogLimit, address: str | None) -> bool:
-    """Tell whether a client may cause another line, and say how many were left out before it."""
+    """Tell whether a client may cause another line; first log how many lines were left out."""
     omitted = limit.take(address)
     if omitted:
         _log.warning("%d earlier failures of %s over socket.io were not logged", omitted, address)

@@ -1,10 +1,10 @@
-"""Sessions of engine.io: ids, heartbeats, queues, and the change from polling to websocket.
+"""Sessions of engine.io: ids, heartbeats, queues, and the upgrade from polling to a websocket.
 
-There is no I/O here. A `Transport` writes frames, a `Receiver` takes those of messages, and a
-`Scheduler` gives the time; the event loop is one.
+There is no I/O here. A `Transport` writes frames, a `Receiver` handles messages, and a `Scheduler`,
+such as the event loop, has the time.
 
-A session ends when its client leaves, answers no ping in time, sends what is not a packet, or does
-not read: frames that wait for a slow reader are bounded by number and size.
+A session ends when its client leaves, does not answer a ping in time, sends something that is not a
+packet, or does not read: only a limited number of frames waits for a slow reader.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = [
     "WEBSOCKET",
     "Engine",
     "EngineOptions",
+    "EngineSession",
     "Receiver",
     "Refusal",
     "Scheduler",
-    "Session",
     "Transport",
     "check_number",
 ]
@@ -36,12 +36,12 @@ POLLING: Final = "polling"
 WEBSOCKET: Final = "websocket"
 
 CLIENT_LEFT: Final = "transport close"
-"""The reason of a session that its client has closed."""
+"""The reason if the client has closed the session."""
 
 Work: TypeAlias = Coroutine[Any, Any, None]
-"""What a frame gives its transport to run: a call, or a join."""
+"""A call or a join that a frame asks for. The transport of the frame runs it."""
 
-_ID_BYTES: Final = 15  # 20 characters that nobody guesses: an id is all that a request shows
+_ID_BYTES: Final = 15  # 20 characters, as nothing else protects a session than its secret id
 
 
 class Timer(Protocol):
@@ -64,36 +64,36 @@ class Scheduler(Protocol):
 
 
 class Transport(Protocol):
-    """What carries the frames of a session at the moment."""
+    """The current transport of a session."""
 
     @property
     def name(self) -> str:
-        """The name that clients know it by."""
+        """Its name in the protocol."""
         ...
 
     def write(self, frame: Frame) -> bool:
         """Send a frame; return whether the next one may follow at once.
 
-        If not, the transport calls `Session.flush` when it may.
+        If not, the transport calls `EngineSession.flush` when it may.
         """
         ...
 
     def wake(self) -> None:
-        """Frames are queued that were not written, since the last `write` returned False."""
+        """Learn that frames are queued. Called while `write` may not be called."""
 
     def close(self, reason: str) -> None:
-        """End; frames that were not written are lost, unless a request waits for them."""
+        """End. Frames that were not written are lost, unless a request waits for them."""
 
 
 class Receiver(Protocol):
-    """What a session is for: socket.io."""
+    """Handles the messages of a session: the protocol socket.io."""
 
     def receive(self, frame: Frame, at_once: bool = False) -> Work | None:
-        """Take a message; return what is to be run for it, if something is.
+        """Handle a message; return the work that it asks for.
 
         Args:
             frame: The message.
-            at_once: Whether its first step is run before anything else happens.
+            at_once: Whether the caller runs the first step of the work immediately.
 
         Raises:
             ProtocolError: The message is not valid; the session is closed.
@@ -101,7 +101,7 @@ class Receiver(Protocol):
         ...
 
     def closed(self, reason: str) -> None:
-        """The session has ended."""
+        """Learn that the session has ended."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,12 @@ class EngineOptions:
     """Times in seconds, sizes in bytes.
 
     Attributes:
-        transports: Names of the transports that clients may use.
+        transports: The names of the transports that clients may use.
         ping_interval: Time between two pings.
         ping_timeout: Time in which a pong must arrive.
-        upgrade_timeout: Time that a websocket has to replace polling.
-        max_message: Size of a message, and of a polling request.
-        backlog: How many frames may wait for a slow reader, besides the answers of its calls.
+        upgrade_timeout: Time in which a websocket must replace polling.
+        max_message: The largest size of a message, and of the body of a polling request.
+        backlog: How many frames may wait for a slow reader, without the answers to its calls.
         backlog_bytes: How many bytes they may have together.
         max_sessions: How many sessions there may be, None for any number.
         max_sessions_of_address: How many of one IP address, None for any number.
@@ -140,7 +140,7 @@ def check_number(plugin: str, name: str, value: object) -> None:
         value: What was given.
 
     Raises:
-        TypeError: It is no number.
+        TypeError: It is not a number.
         ValueError: It is not greater than 0.
     """
     if value is None:
@@ -181,27 +181,27 @@ class Refusal(Exception):
 
     @classmethod
     def forbidden(cls, message: str, status: int = 403) -> Refusal:
-        """A handshake is not admitted."""
+        """The handshake is refused."""
         return cls(4, message, status)
 
     @classmethod
     def unsupported_version(cls) -> Refusal:
-        """The client speaks another version of engine.io."""
+        """The client uses another version of engine.io."""
         return cls(5, "Unsupported protocol version")
 
 
 class Engine:
-    """All sessions of one endpoint.
+    """All sessions of one socket.io transport.
 
     Args:
         options: Times and limits.
-        scheduler: Gives the time.
-        worker_id: Begins the ids of sessions, so that other workers know whose they are; None
-            where there is only one process.
+        scheduler: Has the time.
+        worker_id: The first part of the ids of sessions, by which other workers find the right
+            one. None if there is only one process.
 
     Attributes:
         sessions: Open sessions by id.
-        backlog: What may wait for their clients.
+        backlog: Limits of the frames that wait for clients.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class Engine:
     ) -> None:
         self.options = options
         self.scheduler = scheduler
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, EngineSession] = {}
         self.backlog = BacklogLimits(options.backlog, options.backlog_bytes)
         self._worker_id = worker_id
         self._sessions_of: dict[str, int] = {}  # by address, only while they are limited
@@ -219,7 +219,7 @@ class Engine:
         secret = secrets.token_urlsafe(_ID_BYTES)
         return secret if self._worker_id is None else f"{self._worker_id}.{secret}"
 
-    def find(self, sid: str) -> Session:
+    def find(self, sid: str) -> EngineSession:
         """Return a session.
 
         Raises:
@@ -231,10 +231,10 @@ class Engine:
         return session
 
     def check_room(self, address: str | None) -> None:
-        """Check the limits for a further session.
+        """Check whether another session may begin.
 
         Raises:
-            Refusal: One is reached.
+            Refusal: A limit is reached.
         """
         options = self.options
         if options.max_sessions is not None and len(self.sessions) >= options.max_sessions:
@@ -243,22 +243,22 @@ class Engine:
         if limit is not None and self._sessions_of.get(address or "", 0) >= limit:
             raise Refusal.forbidden("Too many connections from this address", 429)
 
-    def open(self, transport: Transport, address: str | None) -> Session:
-        """Begin a session; `Session.start` follows.
+    def open(self, transport: Transport, address: str | None) -> EngineSession:
+        """Begin a session. The caller then calls `EngineSession.start`.
 
         Args:
             transport: Its first transport.
             address: The IP address of the client.
         """
-        session = Session(self, self.new_id(), transport, address)
+        session = EngineSession(self, self.new_id(), transport, address)
         self.sessions[session.id] = session
         if self.options.max_sessions_of_address is not None:
             key = address or ""
             self._sessions_of[key] = self._sessions_of.get(key, 0) + 1
         return session
 
-    def remove(self, session: Session) -> None:
-        """Forget a session that has ended."""
+    def remove(self, session: EngineSession) -> None:
+        """Remove a session that has ended."""
         del self.sessions[session.id]
         if self.options.max_sessions_of_address is not None:
             key = session.address or ""
@@ -272,17 +272,17 @@ class Engine:
             session.close("server shutting down")
 
 
-class Session:
-    """One client, whatever transport it uses at the moment.
+class EngineSession:
+    """The session of one client, over one transport after another.
 
     Attributes:
-        id: The secret by which requests find it.
+        id: The secret id that requests of the client have.
         address: The IP address of the client.
-        transport: What carries its frames.
-        receiver: Gets its messages.
+        transport: The current transport.
+        receiver: Handles its messages.
         is_open: Whether it has not ended.
-        probing: Whether a websocket is about to replace polling.
-        is_upgrading: Whether a websocket is open that may do so.
+        probing: Whether a websocket has been probed, and is about to replace polling.
+        is_upgrading: Whether a websocket is open that could replace polling.
     """
 
     __slots__ = (
@@ -327,9 +327,9 @@ class Session:
     # -- frames to the client ------------------------------------------------------------------
 
     def send(self, frame: Frame) -> None:
-        """Send a frame, or queue it while the client does not read; a full queue ends the session.
+        """Send a frame, or queue it while the client does not read. A full queue ends the session.
 
-        It never waits and never raises; frames for a session that has ended are dropped.
+        This never waits and never raises. Frames for a session that has ended are dropped.
         """
         if self._writable and self._queue is None:
             self._writable = self.transport.write(frame)
@@ -345,11 +345,11 @@ class Session:
 
     @property
     def queued(self) -> int:
-        """How many frames wait until the client reads."""
+        """How many frames wait for the client to read."""
         return len(self._queue or ())
 
     def flush(self) -> None:
-        """Write what is queued; the transport calls it when it may be written to again."""
+        """Write the queued frames. The transport calls this when it can write again."""
         self._writable = True
         while self._queue is not None:
             frame = self._queue.pop()
@@ -367,9 +367,9 @@ class Session:
     # -- frames of the client ------------------------------------------------------------------
 
     def receive(self, frame: Frame, at_once: bool = False) -> Work | None:
-        """Take a frame; return what is to be run for it, if something is.
+        """Handle a frame; return the work that it asks for.
 
-        A frame that is not valid ends the session.
+        An invalid frame ends the session.
 
         Args:
             frame: The frame.
@@ -377,7 +377,7 @@ class Session:
         """
         if not self.is_open:
             return None
-        if len(frame) > self._engine.options.max_message:  # servers below have limits, too
+        if len(frame) > self._engine.options.max_message:  # the server has limits, too
             self.close("parse error: a message is too large")
         elif isinstance(frame, bytes) or frame.startswith(_wire.MESSAGE):
             try:
@@ -385,7 +385,7 @@ class Session:
             except ProtocolError as error:
                 self.close(f"parse error: {error}")
         elif frame == _wire.PONG:
-            if self._awaits_pong:  # otherwise nobody asked for it
+            if self._awaits_pong:  # nobody asked for other pongs
                 self._awaits_pong = False
                 self._schedule(self._engine.options.ping_interval)
         elif frame == _wire.CLOSE:
@@ -397,21 +397,21 @@ class Session:
     # -- from polling to websocket -------------------------------------------------------------
 
     def probe(self, frame: Frame, websocket: Transport) -> bool:
-        """Take a frame of a websocket that wants to replace polling.
+        """Handle a frame of a websocket that is to replace polling.
 
         Args:
-            frame: ``2probe``, later ``5``.
-            websocket: Gets the answer to the probe; with ``5`` it becomes the transport.
+            frame: First ``2probe``, then ``5``.
+            websocket: Sends the answer to the probe. With ``5`` it becomes the transport.
 
         Returns:
-            Whether the websocket may go on.
+            Whether the frame was right.
         """
         if not self.is_open or self.transport.name != POLLING:
             return False
         if frame == _wire.PING + "probe":
             self.probing = True
             websocket.write(_wire.PONG + "probe")
-            # The client sends nothing more before its waiting request has a response.
+            # The client waits for the response to its open request before it goes on.
             self.transport.wake()
             return True
         if frame != _wire.UPGRADE or not self.probing:
@@ -434,16 +434,16 @@ class Session:
             return
         self._awaits_pong = True
         self.send(_wire.PING)
-        if self.is_open:  # the queue of a slow reader may have been full
+        if self.is_open:  # a full queue has closed it
             self._schedule(self._engine.options.ping_timeout)
 
     def close(self, reason: str) -> None:
-        """End the session. Its client may come back with a new one."""
+        """End the session. The client may come back with a new one."""
         if not self.is_open:
             return
         self.is_open = self._writable = False
         self._timer.cancel()
         self._engine.remove(self)
-        self.transport.close(reason)  # a request that waits takes what is queued
+        self.transport.close(reason)  # a waiting request still gets the queued frames
         self.take_all()
         self.receiver.closed(reason)

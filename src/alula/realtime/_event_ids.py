@@ -1,10 +1,10 @@
-"""Event ids: what a client has seen, in a form that it can neither make up nor pass to others.
+"""Event ids: what a client has seen, in a form that it can neither forge nor give to others.
 
-An id is a position, and behind it since when its client gets what it gets now, each with a message
-authentication code: ``<position>.<code>.<beginning>.<code>``. The position is the same for all
-streams, so an event is encoded once. The code of the beginning also covers the user and the
-channels. A client that has joined a channel since an id was sent cannot resume from that id:
-otherwise it would get events of the channel from before.
+An id has two halves, each with a message authentication code:
+``<position>.<code>.<beginning>.<code>``. The position says which events the client has seen. It is
+the same for all streams, so an event is encoded once. The beginning says since when the client has
+been in its channels, and its code also covers the user and the channels. A client that has joined
+a channel later cannot resume from the id: it would get earlier events of that channel.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from typing import Final, NamedTuple
 __all__ = ["EventIds", "Position", "read_position"]
 
 MAX_ORIGINS: Final = 1_000
-"""Processes in a position that a client sends, and idle ones that a log remembers."""
+"""How many processes a position of a client may name, and how many idle ones a log remembers."""
 
 _CODE_BYTES: Final = 12
 
 
 class Position(NamedTuple):
-    """What a client has seen.
+    """The events that a client has seen.
 
     Attributes:
-        time: When it got the position, in seconds since 1970.
+        time: When the client got the position, in seconds since 1970.
         sequences: The number of the last event of each process.
     """
 
@@ -38,7 +38,7 @@ class Position(NamedTuple):
 
 
 def read_position(text: str) -> Position | None:
-    """Return the position that a text says, None if it does not say one.
+    """Return the position in a text, None if it has another form.
 
     Examples:
         >>> read_position("3e8~w1:57")
@@ -61,8 +61,8 @@ class EventIds:
     """Signs and reads event ids.
 
     Args:
-        shared_key: Returns the key that all processes of the application have, None if there is
-            none; then a client that comes back to another process gets ``reset``.
+        shared_key: Returns a key that all processes of the application share. If it returns None,
+            a client that comes back to another process gets ``reset``.
     """
 
     def __init__(self, shared_key: Callable[[], bytes | None]) -> None:
@@ -70,22 +70,22 @@ class EventIds:
 
     @cached_property
     def _key(self) -> bytes:
-        # Late: the settings that it comes from may follow the plugin.
+        # Read late, because settings may come after the plugin.
         return self._shared_key() or secrets.token_bytes(32)
 
     def sign(self, position: str) -> str:
-        """Return a position with its code: the first half of an id."""
+        """Return a position with its code, the first half of an id."""
         return f"{position}.{self._code(b'position', position)}"
 
     def raise_position(self, signed: str, seen: Mapping[str, int]) -> str:
-        """Return the first half of an id for a client that has seen more of some processes.
+        """Return the first half of an id for a client that has seen later events of some processes.
 
         Args:
-            signed: The first half that the event log has given.
+            signed: The first half from the event log.
             seen: The number of the last event of each process that the client has.
 
         Returns:
-            The same where the client has seen no more.
+            The same text if the client has seen no later events.
         """
         position = signed.rpartition(".")[0]
         time, _, _ = position.partition("~")
@@ -103,10 +103,10 @@ class EventIds:
         """Return the second half of the ids of a stream.
 
         Args:
-            milliseconds: Since when the client is in exactly these channels, since 1970. Streams
-                that it has resumed count as one.
+            milliseconds: Since when the client has been in exactly these channels, in milliseconds
+                since 1970. A resumed stream continues the one before.
             user: The id of the user, empty for nobody.
-            channels: What `Connection.membership` has.
+            channels: The value of `Connection.membership`.
         """
         beginning = f"{milliseconds:x}"
         return f"{beginning}.{self._code(b'beginning', f'{beginning} {user} {channels!r}')}"
@@ -114,11 +114,11 @@ class EventIds:
     def read(
         self, text: str, user: str, channels: Sequence[tuple[str, int]] = ()
     ) -> tuple[Position, int] | None:
-        """Return the position that an id says, and since when its client is in its channels.
+        """Return the position in an id, and since when its client has been in its channels.
 
         Returns:
-            None if it is not an id of a stream of this user in these channels, or says a position
-            from before.
+            None if it is not an id of a stream of this user in these channels, or if its position
+            is older than its beginning.
         """
         signed, _, since = text.rpartition(".")[0].rpartition(".")
         position_text = signed.rpartition(".")[0]
@@ -131,13 +131,13 @@ class EventIds:
         if not hmac.compare_digest(expected.encode(), text.encode(errors="replace")):
             return None
         position = read_position(position_text)
-        # Somebody else could have passed on such a position, or the client joined a channel later.
+        # The client may have such a position from another client, or from before it joined.
         if position is None or position.time < milliseconds / 1000:
             return None
         return position, milliseconds
 
     def _code(self, purpose: bytes, text: str) -> str:
         content = text.encode(errors="replace")
-        # Several times as fast as HMAC: each event that is published gets an id.
+        # Several times as fast as HMAC, and this runs for each published event.
         digest = blake2b(content, key=self._key, digest_size=_CODE_BYTES, person=purpose).digest()
         return urlsafe_b64encode(digest).decode()

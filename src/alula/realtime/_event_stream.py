@@ -1,4 +1,4 @@
-"""One stream of server-sent events: which events it takes, and how it sends them."""
+"""One stream of server-sent events: which events belong to it, and how it sends them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from alula._channels import EventMessage
+from alula._channels import Event
 from alula._json_encoding import dumps
 from alula.errors import TooManyRequests
 from alula.outgoing._encoders import as_mapping, json_encoder_of
@@ -34,16 +34,17 @@ _log: Final = logging.getLogger("alula.realtime")
 
 MAX_QUEUED_EVENTS: Final = 1_000
 MAX_QUEUED_BYTES: Final = 1_048_576
-"""How far a client may be behind before its stream ends. It comes back, and resumes."""
+"""How many events may wait for a slow client. Then its stream ends; the client comes back and
+resumes."""
 
 RETRY_MILLISECONDS: Final = 3_000
 """How long a browser waits before it comes back."""
 
 MAX_REPLAYED_BYTES: Final = 8 * 1_048_576
-"""How much a client that comes back gets of what it has missed; otherwise it gets `reset`."""
+"""How much a client that comes back gets of missed events. If there is more, it gets `reset`."""
 
 END_SECONDS: Final = 30.0
-"""How long a stream that ends waits for its client to read the rest. `alula serve` closes such a
+"""How long a stream waits at its end for its client to read the rest. `alula serve` closes such a
 connection earlier (``write_timeout``); other servers do not."""
 
 MATCH_STEPS: Final = 10_000
@@ -53,29 +54,29 @@ RESUME_STEPS: Final = 200_000
 """The work limit for matching all events that a client has missed."""
 
 EVENTS_IN_A_ROW: Final = 100
-"""So many events of a client that comes back are matched before other requests have their turn."""
+"""How many missed events are matched before other requests have their turn."""
 
 STEPS_IN_A_ROW: Final = 20_000
-"""So many steps that takes at most, some 5 ms."""
+"""How many steps that may take, which is some 5 ms."""
 
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache, no-transform"),
-    (b"x-accel-buffering", b"no"),  # otherwise nginx collects the events
+    (b"x-accel-buffering", b"no"),  # otherwise nginx buffers the events
 ]
 
 
 class Subscription:
-    """The events of one service that a stream takes.
+    """The events of one service that belong to a stream.
 
     Args:
-        query: What their records must match. ``$select`` narrows their data.
+        query: A query that their records must match. ``$select`` narrows their data.
         grammar: Reads queries of the service.
         route: The values of the placeholders in the path of the service.
-        names_path: Whether events are called ``messages created``, in streams of several services.
+        names_path: Whether the names of events have the path: ``messages created``.
 
     Attributes:
-        limit: Counts the work for all streams of the client, None for any amount.
+        limit: Limits the work for all streams of the client, None for no limit.
 
     Raises:
         BadRequest: The query is not valid, or cannot be matched without a database.
@@ -104,83 +105,82 @@ class Subscription:
 
     @property
     def steps(self) -> float:
-        """How many steps it took to match the last event."""
+        """How many steps the last event took to match."""
         return MATCH_STEPS - self._budget.steps_left
 
-    def takes(self, message: EventMessage) -> bool:
-        """Tell whether an event is for the stream.
+    def matches(self, event: Event) -> bool:
+        """Tell whether an event belongs to the stream.
 
         Raises:
             TooManyRequests: The queries of the client take too much work.
         """
         self._budget.steps_left = MATCH_STEPS
-        if message.route and {**message.route} != self._route:
+        if event.route and {**event.route} != self._route:
             return False
         if self._matches is None:
             return True
         try:
-            record = message.encoded(_comparable_record)
+            record = event.encoded(_comparable_record)
             return is_mapping(record) and self._matches(record)
         except Exception:  # noqa: BLE001  # see below
-            # Too many steps, or values without an order, such as keys of different types. What the
-            # query of a stranger finds in a record must not fail the call that has made it.
+            # Too many steps, or values that have no order. A client's query must not make the call
+            # fail that wrote the record.
             return False
         finally:
-            # Most queries take no step: these lines are for those that do.
+            # Most queries need no steps.
             if self._budget.steps_left != MATCH_STEPS and self.limit is not None:
                 self.limit.spend(min(self.steps, MATCH_STEPS))
 
-    def encode(self, message: EventMessage) -> bytes | None:
+    def encode(self, event: Event) -> bytes | None:
         """Return the lines of an event, None for one that has no JSON form."""
         if self._selected is None:
-            return message.encoded(_encode_with_path if self._names_path else _encode)
-        # The event log has the message: it must not keep what each `$select` of strangers makes.
-        return _encode(message, self._selected, names_path=self._names_path)
+            return event.encoded(_encode_with_path if self._names_path else _encode)
+        # Not cached: the event log keeps the event, and there are as many forms as clients like.
+        return _encode(event, self._selected, names_path=self._names_path)
 
 
 def _event_block(event: str, data: bytes, id: str | None) -> bytes:
     """Return the lines of one event, which end with the first half of its id.
 
-    The second half is that of the stream, which follows when the event is sent, so that all
-    streams share the encoded event.
+    Each stream adds its own second half when it sends the event. So all streams share these lines.
 
     Args:
-        event: Its name.
+        event: The name of the event.
         data: JSON, which has no line breaks.
-        id: The position to resume from, None to keep the one before.
+        id: The position to resume from, None to keep the previous one.
     """
-    # Without an id, the second half becomes a comment.
+    # Without an id, the second half is read as a comment.
     line = b"\n:" if id is None else _ID + id.encode()
     return b"".join((f"event: {event}\ndata: ".encode(), data, line))
 
 
 def _encode(
-    message: EventMessage, selected: Set[str] | None = None, *, names_path: bool = False
+    event: Event, selected: Set[str] | None = None, *, names_path: bool = False
 ) -> bytes | None:
     """Return the lines of an event, None for one that has no JSON form."""
-    data = message.data
+    data = event.data
     if selected is not None and is_mapping(data):
         data = {name: value for name, value in data.items() if name in selected}
     try:
         encoded = dumps(data)
-    except Exception:  # noqa: BLE001  # events must not fail the call that they follow
-        _log.exception("%r cannot be sent as JSON", message)
+    except Exception:  # noqa: BLE001  # must not fail the call that caused the event
+        _log.exception("%r cannot be sent as JSON", event)
         return None
-    name = f"{message.path} {message.event}" if names_path else message.event
-    return _event_block(name, encoded, message.id)
+    name = f"{event.path} {event.name}" if names_path else event.name
+    return _event_block(name, encoded, event.position)
 
 
 _encode_with_path: Final = partial(_encode, names_path=True)
 
 
-def _comparable_record(message: EventMessage) -> object:
-    return _comparable(as_mapping(message.record))
+def _comparable_record(event: Event) -> object:
+    return _comparable(as_mapping(event.record))
 
 
 def _comparable(value: object) -> object:
-    """Return a value with ids of databases and other types of its own in their JSON form.
+    """Return a value with ids of databases and other special types in their JSON form.
 
-    Clients send them as text, and adapters convert it; here both sides become text.
+    Clients send such values as text. Adapters convert the text; here the record is converted.
     """
     if type(value) in SCALAR_TYPES:
         return value
@@ -193,17 +193,17 @@ def _comparable(value: object) -> object:
 
 
 class EventStream:
-    """A stream to one client: the `Link` of its connection, which sends what it gets.
+    """A stream to one client; it is the `Link` of its connection.
 
     Args:
-        subscriptions: What it takes, by the path of the service.
+        subscriptions: Its subscriptions by the path of the service.
         heartbeat: Seconds of silence after which it sends a comment.
         log: The recent events of the application, with their ids.
-        give_way: Lets others run in the middle of long work.
+        give_way: Lets other tasks run in the middle of long work.
 
     Attributes:
         leave: Called once when it ends, to remove its connection.
-        id_end: Returns the second half of its ids as it is now, and the end of an event.
+        id_end: Returns the current second half of its ids, and the end of an event.
         expires: When it ends with ``event: expired``, in seconds since 1970; None for never.
     """
 
@@ -219,7 +219,7 @@ class EventStream:
         self._subscriptions = subscriptions
         self._heartbeat = heartbeat
         self.id_end: Callable[[], bytes] = lambda: b"\n\n"
-        self.leave: Callable[[], object] = dict  # there is no connection yet
+        self.leave: Callable[[], object] = dict  # does nothing, as there is no connection yet
         self.expires: float | None = None
         self._queue: deque[bytes] = deque()
         self._bytes = 0
@@ -233,12 +233,12 @@ class EventStream:
 
     @property
     def queued(self) -> int:
-        """How many events wait until the client reads."""
+        """How many events wait for the client to read."""
         return len(self._queue) + len(self._replayed)
 
-    def deliver(self, message: EventMessage) -> None:
+    def deliver(self, event: Event) -> None:
         """Queue an event; end the stream if the client is too far behind."""
-        block = self._block_of(message)
+        block = self._block_of(event)
         if block is None or self._has_ended:
             return
         self._queue.append(block)
@@ -248,39 +248,38 @@ class EventStream:
             self._queue.clear()
             self.end()
 
-    async def resume(
-        self, messages: Iterable[EventMessage | None], seen: Mapping[str, int]
-    ) -> None:
-        """Send what the client has missed first, or `reset` if that takes too long or is too much.
+    async def resume(self, events: Iterable[Event | None], seen: Mapping[str, int]) -> None:
+        """Send the missed events first, or `reset` if they are too many or too much work.
 
-        Events that are published meanwhile wait: the stream does not run yet.
+        Call it before `run`. Events that are published meanwhile wait.
 
         Args:
-            messages: All messages for the connection since the client left, those that were
-                delivered to this stream included; None for events of others.
+            events: All events for the connection since the client left, also those that this stream
+                has got already; None for events that are not for it.
             seen: The number of the last event of each process that the client has.
         """
-        self._queue.clear()  # it is among the messages
+        self._queue.clear()  # its events are among the given ones
         self._bytes = 0
         self._seen = seen
         self._is_resuming = True
         steps_left: float = RESUME_STEPS
         bytes_left = MAX_REPLAYED_BYTES
-        in_a_row, pause_at = 0, RESUME_STEPS - STEPS_IN_A_ROW
-        for message in messages:
+        pause_at: float = RESUME_STEPS - STEPS_IN_A_ROW
+        in_a_row = 0
+        for event in events:
             in_a_row += 1
             if in_a_row == EVENTS_IN_A_ROW or steps_left < pause_at:
                 in_a_row, pause_at = 0, steps_left - STEPS_IN_A_ROW
                 await self._give_way()
             if not self._is_resuming:  # a reset came meanwhile
                 break
-            if message is None or message.path not in self._subscriptions:
+            if event is None or event.path not in self._subscriptions:
                 continue
-            block = self._block_of(message)
+            block = self._block_of(event)
             if block is not None:
                 self._replayed.append(block)
                 bytes_left -= len(block)
-            steps_left -= self._subscriptions[message.path].steps
+            steps_left -= self._subscriptions[event.path].steps
             if self._has_ended:
                 break
             if steps_left < 0 or bytes_left < 0:
@@ -289,13 +288,13 @@ class EventStream:
         self._is_resuming = False
 
     def reset(self, seen: Mapping[str, int] | None = None) -> None:
-        """Tell the client that it has missed events, so that it fetches all records anew.
+        """Tell the client that it has missed events, so that it fetches all records again.
 
-        Events that wait are dropped, because the records that it fetches contain them.
+        Waiting events are dropped, because the fetched records include their changes.
 
         Args:
-            seen: The number of the last event of each process that the client has, if it was
-                elsewhere: this process may hear of these events later. None if it was here.
+            seen: The number of the last event of each process that the client has seen at another
+                process: these events may still arrive here. None if the client was at this process.
         """
         if seen is not None:
             self._seen = seen
@@ -307,9 +306,9 @@ class EventStream:
         self._has_news.set()
 
     async def close(self, reason: str = "", *, reconnect: bool = True) -> None:  # noqa: ARG002  # see below
-        """End the stream, with the event ``expired`` for that reason.
+        """End the stream. If the reason is ``expired``, the client gets an event of that name.
 
-        Browsers come back by themselves, whatever ``reconnect`` is; hooks may refuse them then.
+        ``reconnect`` has no effect: browsers come back by themselves, and hooks may refuse them.
         """
         self.end(reason)
 
@@ -318,7 +317,7 @@ class EventStream:
         if not self._has_ended:
             self._has_ended = True
             id_end = self.id_end()
-            self.id_end = lambda: id_end  # that of the channels which the connection leaves below
+            self.id_end = lambda: id_end  # as of now, before the connection leaves its channels
             self._last = b""
             if reason == "expired":
                 self._last = _event_block("expired", b"null", None) + self.id_end()
@@ -328,7 +327,7 @@ class EventStream:
             self.leave()
 
     def _stop_later(self, sending: asyncio.Task[None]) -> None:
-        """Stop sending after some seconds: a client that does not read must not keep the stream."""
+        """Cancel sending after some seconds, in case the client does not read."""
         timer = sending.get_loop().call_later(END_SECONDS, sending.cancel)
         sending.add_done_callback(lambda _: timer.cancel())
 
@@ -355,38 +354,39 @@ class EventStream:
             self.end()
             for task in (sending, leaving):
                 task.cancel()
-            # A client that is gone is no error. Others, of the server, belong to the log.
+            # It is no error that a client has gone. Other errors are raised, and get into the log.
             with suppress(asyncio.CancelledError, OSError):
                 await sending
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _block_of(self, message: EventMessage) -> bytes | None:
-        """Return the lines of an event, None for one that is not for the client."""
-        subscription = self._subscriptions.get(message.path)
-        if subscription is None or message.sequence <= self._seen.get(message.origin, 0):
+    def _block_of(self, event: Event) -> bytes | None:
+        """Return the lines of an event, None if it does not belong to the stream."""
+        subscription = self._subscriptions.get(event.path)
+        if subscription is None or event.sequence <= self._seen.get(event.origin, 0):
             return None
         try:
-            block = subscription.encode(message) if subscription.takes(message) else None
+            block = subscription.encode(event) if subscription.matches(event) else None
         except TooManyRequests as error:
             self.end()
-            # In place of what `end` has set: the client learns why.
+            # The last lines, which tell the client the reason.
             self._last = _event_block("error", dumps(error.to_dict()), None) + self.id_end()
             return None
-        if block is None or message.id is None:
+        if block is None or event.position is None:
             return block
-        raised = self._raise(message.id)
-        if raised is message.id:  # nearly always
+        raised = self._raise(event.position)
+        if raised is event.position:  # nearly always
             return block
         return b"".join((block.rpartition(_ID)[0], _ID, raised.encode()))
 
     def _position(self) -> str:
-        """Return the id of what was published so far."""
+        """Return the position after all events so far."""
         return self._raise(self._log.position())
 
     def _raise(self, id: str) -> str:
-        """Return an id as it is sent: never one from before what the client has seen elsewhere."""
-        # The id of a missed event is older than the log: then another process may have been behind.
+        """Return a position that includes what the client has seen at another process."""
+        # While resuming always: when a missed event was published, its process may have known less
+        # than the client does.
         if self._is_resuming or self._log.is_behind(self._seen):
             return self._log.raise_position(id, self._seen)
         return id
@@ -394,8 +394,8 @@ class EventStream:
     async def _send_all(self, send: Send) -> None:
         await send(_start())
         start = f"retry: {RETRY_MILLISECONDS}\n".encode()
-        # An id without data sets the position, so that nothing is missed before the first event.
-        # If it has ended by now, events are lost that the client gets when it comes back.
+        # An id without data sets the position, so the client misses nothing before the first event.
+        # Not if the stream has ended already: it dropped events that the client must get later.
         if not self.queued and not self._has_ended:
             start += f"id: {self._position()}".encode() + self.id_end()
         else:
@@ -408,15 +408,16 @@ class EventStream:
             self._replayed.clear()
             self._queue.clear()
             self._bytes = 0
-            id_end = self.id_end()  # with the channels of now, and an older position: no way back
+            # Of the current channels. A client that joined one later cannot resume from before.
+            id_end = self.id_end()
             if blocks:
                 await _send_part(send, id_end.join(blocks) + id_end)
-                continue  # meanwhile others may have come, or the end
+                continue  # more may have come meanwhile
             if self._has_ended:
                 break
             if is_idle:
-                # The id goes on with events that were for others: what a client resumes from
-                # stays recent. Nothing waits for this client, so it has all up to here.
+                # A new id, so that the client resumes from a recent position even if all events
+                # are for others. Nothing waits, so the client has everything up to here.
                 await _send_part(send, f":\nid: {self._position()}".encode() + id_end)
             try:
                 async with asyncio.timeout(self._heartbeat):

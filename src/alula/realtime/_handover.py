@@ -1,8 +1,8 @@
-"""Hands requests of a session over to the worker that has it.
+"""Hands requests over to the worker that has their session.
 
-Workers share a socket, so the requests of one session arrive at any of them. A session id begins
-with the name of its worker. A worker that gets a request for another's session passes the ASGI
-messages of both directions over a Unix socket of that worker.
+Workers share a listening socket, so any of them may get the requests of a session. The id of a
+session begins with the name of its worker. Another worker that gets a request of the session passes
+the ASGI messages in both directions through a Unix socket.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 ASGIApp: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
 _ACCEPT_SECONDS: Final = 3.0
-"""How long a worker may take to accept a request; one that hangs has lost its sessions."""
+"""How long a worker may take to accept a request. The sessions of a hanging worker are lost."""
 
 _CLOSE_SECONDS: Final = 5.0
-"""How long to wait for the other side to close a connection after the end of a request."""
+"""How long the other side may take to close the connection after a request."""
 
 _MAX_QUEUED: Final = 16
-"""How many messages of a client may wait for the transport."""
+"""How many messages of a client may wait for the application."""
 
 _SESSION: Final = re.compile(rb"(?:^|&)sid=(w[^&]*)")
 _WORKER: Final = re.compile(r"(w[0-9]{1,9}(?:-[0-9]{1,3})?)\.", re.ASCII)
@@ -60,27 +60,27 @@ _numbers: Final = itertools.count()
 
 
 def name_sessions(place: WorkerPlace | None = None) -> WorkerPlace | None:
-    """Return by what the sessions of a transport of this process are found, None if it is alone.
+    """Return the place of a new transport in this worker, None if there are no other workers.
 
-    Its ``worker_id``, followed by a dot, is what their ids begin with.
+    The ids of its sessions begin with the ``worker_id`` of the place, and a dot.
 
     Args:
-        place: The place of this worker.
+        place: The place of this worker, None to find it.
     """
     place = place or current_worker()
     if place is None:
         return None
-    number = next(_numbers)  # several transports of one worker have a socket each
+    number = next(_numbers)  # each transport of a worker has its own socket
     return place._replace(worker_id=f"{place.worker_id}-{number}") if number else place
 
 
 class Handover(UnixServer):
-    """An ASGI application in front of a transport, for the workers of `alula serve`.
+    """An ASGI application that wraps a transport, for the workers of `alula serve`.
 
     Args:
-        app: The transport. It gets the requests of its own sessions, of new ones, and of sessions
-            whose worker has ended; these are unknown to it.
-        place: What `name_sessions` has returned.
+        app: The transport. It gets the requests of its own sessions, of new sessions, and of
+            sessions whose worker has ended, which it refuses.
+        place: The result of `name_sessions`.
     """
 
     def __init__(self, app: ASGIApp, place: WorkerPlace) -> None:
@@ -93,15 +93,14 @@ class Handover(UnixServer):
         match = _SESSION.search(scope["query_string"])
         owner = None if match is None else self.owner_of(match[1].decode("latin-1"))
         if owner is not None:
-            # A session whose worker has ended is unknown here.
             await self.hand_over(owner, scope, receive, send, self._app)
         else:
             await self._app(scope, receive, send)
 
     def owner_of(self, session_id: str) -> str | None:
-        """Return the worker that an id names, None if it is this one or does not name any.
+        """Return the other worker that has a session, None if there is none.
 
-        The id of another transport names none: over this one, clients would get past its path.
+        Ids of other transports do not count: their clients must use the path of that transport.
         """
         match = _WORKER.match(session_id)
         if match is None or match[1] == self._worker_id:
@@ -117,9 +116,9 @@ class Handover(UnixServer):
         Args:
             owner: The name of that worker.
             scope: The request.
-            receive: Gives the messages of the client.
-            send: Takes those of the worker.
-            otherwise: Serves the request if that worker has ended, or ends before it responds.
+            receive: Returns the messages of the client.
+            send: Sends messages to the client.
+            otherwise: Serves the request if that worker has ended, or ends before its response.
         """
         try:
             reader, writer = await _connect(self.path.with_name(f"{owner}.sock"), scope)
@@ -129,7 +128,7 @@ class Handover(UnixServer):
         last = ""
         passing = asyncio.create_task(_pass_on(receive, writer), name="requests handed over")
         try:
-            # Only reading is guarded: what `send` raises is the server's.
+            # Errors of reading mean that the worker has ended. Those of `send` are raised.
             while (data := await _read_or_end(reader)) is not None:
                 if data == _END:
                     return
@@ -140,9 +139,9 @@ class Handover(UnixServer):
             passing.cancel()
             await asyncio.wait({passing})
             writer.close()
-        # The other worker has died.
+        # The other worker has ended.
         if not last:
-            # What it began with has been passed on: it begins again.
+            # It may have received the first message already, so that message is repeated here.
             first: Message = {"type": "http.request", "body": b"", "more_body": False}
             if scope["type"] == "websocket":
                 first = {"type": "websocket.connect"}
@@ -157,10 +156,10 @@ class Handover(UnixServer):
                 await send({"type": "websocket.close", "code": 1012})  # service restart
 
     async def serve(self, reader: FrameReader, writer: asyncio.StreamWriter) -> None:
-        """Run the transport for a request that another worker hands over."""
+        """Run the transport for a request from another worker."""
         scope = _decode(await reader.read())
         write_frame(writer, _ACCEPTED)
-        # A task of its own reads, and the application may cancel or leave behind its `receive`.
+        # A task reads them, because the application may cancel its `receive`.
         messages: asyncio.Queue[Message] = asyncio.Queue(_MAX_QUEUED)
 
         async def read_messages() -> None:
@@ -176,8 +175,8 @@ class Handover(UnixServer):
         try:
             await self._app(scope, messages.get, send)
             write_frame(writer, _END)
-            # The other side closes first. Closing with messages unread, such as the body of a
-            # request that got its response without it, would lose the response.
+            # The other side must close first. If this side closed while messages are unread, such
+            # as the rest of a request's body, the response would be lost.
             while not messages.empty():
                 messages.get_nowait()
             await asyncio.wait({reading}, timeout=_CLOSE_SECONDS)
@@ -186,13 +185,13 @@ class Handover(UnixServer):
 
 
 async def _connect(path: Path, scope: Message) -> tuple[FrameReader, asyncio.StreamWriter]:
-    """Return a connection to another worker, which has accepted the request.
+    """Return a connection to another worker that has accepted the request.
 
     Raises:
-        OSError: It has ended.
+        OSError: The worker has ended.
         TimeoutError: It does not respond.
     """
-    # Not all of it: what servers and middleware add may have no JSON form.
+    # Only known keys: those that servers and middleware add may have no JSON form.
     values = {key: scope[key] for key in _SCOPE_KEYS if key in scope}
     if _DENIAL in scope.get("extensions", ()):
         values["extensions"] = {_DENIAL: {}}
@@ -216,7 +215,7 @@ async def _read_or_end(reader: FrameReader) -> bytes | None:
 
 
 async def _pass_on(receive: Receive, writer: asyncio.StreamWriter) -> None:
-    """Send what the client sends to the other worker, until the client leaves."""
+    """Pass the client's messages to the other worker, until the client leaves."""
     with contextlib.suppress(ConnectionError):
         while True:
             message = await receive()
@@ -227,7 +226,7 @@ async def _pass_on(receive: Receive, writer: asyncio.StreamWriter) -> None:
 
 
 def _encode(message: Message) -> bytes:
-    """Return an ASGI scope or message as a line of JSON, and its payload as it is."""
+    """Return an ASGI scope or message as a line of JSON, followed by its payload."""
     name = next((name for name in _PAYLOADS if message.get(name) is not None), "")
     payload: str | bytes = message[name] if name else b""
     values = {key: value for key, value in message.items() if key not in _PAYLOADS}

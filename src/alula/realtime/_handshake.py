@@ -1,4 +1,4 @@
-"""What a client shows when it connects, and from which origins it may."""
+"""The handshake of a client, and the origins from which web pages may connect."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ class Handshake:
     Attributes:
         query: The query of the URL, each name once.
         headers: The headers, with names in lower case.
-        auth: What the client sent as its option ``auth``; an empty dict in ``admit``, which runs
-            before.
+        auth: The option ``auth`` of the client. An empty dict in ``admit``, which runs earlier.
         ip: The address of the client, None if unknown.
     """
 
@@ -40,7 +39,7 @@ class Handshake:
 
 
 def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
-    """Return the headers of an ASGI scope; those that were sent several times are joined."""
+    """Return the headers of an ASGI scope. Headers that were sent several times are joined."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
@@ -50,7 +49,7 @@ def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_query(scope: Mapping[str, Any]) -> dict[str, str]:
-    """Return the query of an ASGI scope, of each name the last value.
+    """Return the query of an ASGI scope, with the last value of each name.
 
     Raises:
         Refusal: It has too many fields.
@@ -63,10 +62,10 @@ def read_query(scope: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check_origin(origin: str) -> None:
-    """Check that an origin is one that a browser sends.
+    """Check that an origin has the form that browsers send.
 
     Raises:
-        ValueError: It is not; the message says what to write.
+        ValueError: It has another form; the message says what to write.
     """
     scheme, separator, rest = origin.rstrip("/").partition("://")
     host = rest.partition("/")[0].partition("?")[0].partition("#")[0].rpartition("@")[2]
@@ -93,11 +92,11 @@ class Origins:
 
     Args:
         allowed: Origins such as ``"https://app.example"``. None allows pages of this server, and
-            websockets of all others that come without cookies; ``"*"`` also lets the others poll.
+            websockets without cookies of all other pages. ``"*"`` allows these to poll, too.
 
     Raises:
         TypeError: It is neither ``"*"`` nor a collection of strings.
-        ValueError: An origin is not one that a browser sends, so it would match nothing.
+        ValueError: An origin has a form that browsers do not send, so it would match nothing.
     """
 
     def __init__(self, allowed: Collection[str] | None) -> None:
@@ -122,9 +121,9 @@ class Origins:
         self._reported: set[str] = set()
 
     def report(self, headers: Mapping[str, str]) -> None:
-        """Log once for each origin that its pages cannot poll, since their browser refuses it.
+        """Log once for each origin that its pages cannot poll, because browsers prevent it.
 
-        The browser tells the page nothing, and this server sees a request like any other.
+        The page is not told why, and to this server the requests look like any others.
         """
         origin = headers.get("origin")
         if origin is None or (self._allowed is None and not self._is_default):
@@ -132,8 +131,7 @@ class Origins:
         is_own = origin.partition("://")[2].lower() == headers.get("host", "").lower()
         if is_own or origin.lower() in (self._allowed or ()):
             return
-        # Strangers choose what they send as their origin: neither its length nor their number may
-        # fill the log or the memory.
+        # Anybody can send any origin: long or many ones must not fill the log or the memory.
         origin = origin[:MAX_ORIGIN_LENGTH]
         if origin not in self._reported and len(self._reported) < MAX_REPORTED_ORIGINS:
             self._reported.add(origin)
@@ -147,7 +145,7 @@ class Origins:
         """Tell whether a websocket with these headers may be opened."""
         origin = headers.get("origin")
         if origin is None:
-            return True  # without the header it is no browser
+            return True  # only browsers send the header
         if origin.partition("://")[2].lower() == headers.get("host", "").lower():
             return True
         if self._is_default or self._allowed is None:
@@ -155,10 +153,10 @@ class Origins:
         return origin.lower() in self._allowed
 
     def cors_headers(self, headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-        """Return the headers by which a page of another origin may read a response."""
+        """Return the headers that let a page of another origin read a response."""
         if self._is_default:
             return []
-        if self._allowed is None:  # without credentials: any page could use those of its visitor
+        if self._allowed is None:  # without credentials, or any page could use its visitor's
             return [(b"access-control-allow-origin", b"*")]
         result = [(b"vary", b"Origin")]
         origin = headers.get("origin")
@@ -170,7 +168,7 @@ class Origins:
         return result
 
     def is_preflight(self, method: str, headers: Mapping[str, str]) -> bool:
-        """Tell whether a request only asks which requests may follow."""
+        """Tell whether a request only asks which requests are allowed."""
         return (
             method == "OPTIONS"
             and not self._is_default

@@ -1,4 +1,4 @@
-"""What clients may use at most: calls under way, frames that wait, work of queries, log lines."""
+"""Limits of clients: calls under way, waiting frames, work of queries, lines in the log."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ __all__ = [
 ]
 
 MIN_CALL_BYTES: Final = 4096
-"""What a call counts at least: its task and its params take that much."""
+"""The size of the smallest call, including its task and its params."""
 
 STEPS_A_SECOND: Final = 100_000
-"""Steps of one client over time. A step takes about 0.25 µs, so that is 2.5 % of the time."""
+"""Steps that a client may use per second. Each takes about 0.25 µs, together 2.5 % of the time."""
 
 MAX_STEPS: Final = 1_000_000
-"""Steps that it may take at once, after it has taken none for some seconds."""
+"""Steps that it may use at once, after some seconds without any."""
 
 MAX_CLIENTS: Final = 10_000
 
 LOG_LINES: Final = 20
-"""Lines that a client may cause in the log at once; later, one a second."""
+"""Lines that a client may cause in the log at once. After that, one per second."""
 
 LOG_LINES_OF_ALL: Final = 1_000
-"""Lines that all clients may cause at once; later, `LOG_LINES` a second."""
+"""Lines that all clients may cause at once. After that, `LOG_LINES` per second."""
 
 _ANSWERS: Final = (f"{MESSAGE}{PacketType.ACK:d}", f"{MESSAGE}{PacketType.BINARY_ACK:d}")
-_FRAME_BYTES: Final = 64  # what a short answer takes at least
+_FRAME_BYTES: Final = 64  # the memory of the shortest answer
 
 
 # -- calls under way -------------------------------------------------------------------------------
@@ -51,9 +51,9 @@ class CallLimits:
     """How many calls one connection may have under way.
 
     Attributes:
-        max_calls: How many at once.
+        max_calls: How many at the same time.
         max_bytes: How many bytes they may have together.
-        max_rate: How many may begin in a second on average, None for any number.
+        max_rate: How many may begin per second on average, None for any number.
     """
 
     max_calls: int
@@ -62,18 +62,18 @@ class CallLimits:
 
 
 class CallsUnderWay:
-    """The calls of one client that have not ended, also after it has left.
+    """The calls of one client that have not ended. They also count after the client has left.
 
-    Binary data of a call that has not arrived completely counts too.
+    Attachments count before their call is complete.
 
     Args:
-        limits: How many there may be, and how many bytes they may have.
+        limits: How many calls there may be, and how many bytes they may have.
         shares: The bytes of all clients.
-        address: The client to whose share they count, None if it is not known.
+        address: The address of the client, None if it is not known.
         now: Returns the time in seconds.
 
     Attributes:
-        held: The bytes of binary data that is not complete.
+        held: The bytes of attachments whose call is not complete.
     """
 
     __slots__ = (
@@ -104,11 +104,11 @@ class CallsUnderWay:
         self._tokens_at = 0.0
 
     def check(self, size: int, *, is_rated: bool = True) -> int:
-        """Check that there is room for a further call; return what `begin` and `end` take.
+        """Check whether another call may begin; return its size for `begin` and `end`.
 
         Args:
             size: How many bytes arrived for it.
-            is_rated: Whether it counts among the calls of a second, from now on.
+            is_rated: Whether it counts for the calls per second.
 
         Raises:
             TooManyRequests: A limit is reached.
@@ -127,7 +127,7 @@ class CallsUnderWay:
         return size
 
     def begin(self, size: int) -> None:
-        """Count a call. There is room for it: nothing has happened since its `check`."""
+        """Count a call, right after its `check`."""
         self._shares.take(self._address, size)
         self._count += 1
         self._bytes += size
@@ -141,13 +141,13 @@ class CallsUnderWay:
         self._tokens -= 1
 
     def end(self, size: int) -> None:
-        """Count a call no more."""
+        """Stop counting a call, because it has ended."""
         self._shares.give_back(self._address, size)
         self._count -= 1
         self._bytes -= size
 
     def hold(self, size: int) -> bool:
-        """Count binary data of a call that is not complete; return whether there is room for it."""
+        """Count attachments of a call that is not complete; return False if they are too many."""
         if self._bytes + size > self._limits.max_bytes:
             return False
         if not self._shares.take(self._address, size):
@@ -157,7 +157,7 @@ class CallsUnderWay:
         return True
 
     def release(self) -> int:
-        """Count such data no more, since the call is complete or dropped; return its size."""
+        """Stop counting attachments of a complete or dropped call; return their size."""
         held, self.held = self.held, 0
         self._shares.give_back(self._address, held)
         self._bytes -= held
@@ -169,14 +169,15 @@ class CallsUnderWay:
 
 @dataclass
 class BacklogLimits:
-    """What may wait for clients.
+    """How many frames may wait for clients.
 
     Attributes:
-        events: How many frames may wait for a client, besides answers.
-        event_bytes: How many bytes they may have together, before the last one.
-        answer_bytes: How many bytes of answers may wait for a client.
-        all_answer_bytes: For all clients; beyond it, each has ``event_bytes``.
-        waiting: How many bytes of answers wait now.
+        events: How many frames may wait for one client, without answers.
+        event_bytes: How many bytes they may have together; the last one is not counted.
+        answer_bytes: How many bytes of answers may wait for one client.
+        all_answer_bytes: How many bytes of answers may wait for all clients. If there are more,
+            only ``event_bytes`` of answers may wait for each.
+        waiting: How many bytes of answers currently wait.
     """
 
     events: int
@@ -190,7 +191,7 @@ class Backlog:
     """The frames that wait for one client.
 
     Args:
-        limits: How many may wait.
+        limits: How many frames may wait.
     """
 
     __slots__ = ("_answer_bytes", "_event_bytes", "_events", "_frames", "_limits")
@@ -204,9 +205,9 @@ class Backlog:
         return len(self._frames)
 
     def add(self, frame: Frame) -> bool:
-        """Add a frame, unless there is no room; return whether there was."""
+        """Add a frame if there is room; return whether there was."""
         limits, size = self._limits, self._answer_bytes
-        # The bytes before it count: a frame that is long alone is no sign of a slow reader.
+        # Only earlier frames count: one long frame does not mean that the client reads slowly.
         if not _is_answer(frame):
             is_full = self._event_bytes > limits.event_bytes or self._events >= limits.events
         elif size > limits.answer_bytes or limits.waiting > limits.all_answer_bytes:
@@ -244,7 +245,7 @@ class Backlog:
 
 
 def _is_answer(frame: Frame) -> bool:
-    # Binary data is nearly always that of an answer; events have little of it.
+    # Attachments nearly always belong to answers.
     return isinstance(frame, bytes) or frame.startswith(_ANSWERS)
 
 
@@ -252,9 +253,9 @@ def _is_answer(frame: Frame) -> bool:
 
 
 class MatchLimit:
-    """The steps of all streams of one client, also of those that have ended.
+    """How much work the queries of all streams of one client may take.
 
-    Queries with few conditions, for records without long lists, take none.
+    A query with few conditions takes no steps, unless records have long lists.
 
     Args:
         now: Returns the time in seconds.
@@ -271,7 +272,7 @@ class MatchLimit:
         """Count steps.
 
         Raises:
-            TooManyRequests: The client has taken too many.
+            TooManyRequests: The client has used too many steps.
         """
         now = self._now()
         self._left = min(MAX_STEPS, self._left + (now - self._since) * STEPS_A_SECOND)
@@ -285,17 +286,17 @@ class MatchLimit:
 
 
 class MatchLimits:
-    """The limits of clients. One that opens its stream again goes on with what it had left."""
+    """The limits of all clients. A client that opens a new stream keeps its limit."""
 
     def __init__(self) -> None:
         self._limits: dict[Hashable, MatchLimit] = {}
 
     def of_client(self, client: Hashable | None) -> MatchLimit:
-        """Return the limit of a client; one that is not known has a limit for each stream."""
+        """Return the limit of a client. Without a key, each stream has its own limit."""
         if client is None:
             return MatchLimit()
         limit = self._limits.pop(client, None) or MatchLimit()
-        self._limits[client] = limit  # behind all others
+        self._limits[client] = limit  # at the end, as the first one is removed
         if len(self._limits) > MAX_CLIENTS:
             del self._limits[next(iter(self._limits))]
         return limit
@@ -309,9 +310,9 @@ class _Lines:
     """The lines that a client may still cause in the log.
 
     Attributes:
-        left: How many, with a fraction.
-        since: When that was so.
-        omitted: How many were left out since the last one.
+        left: How many lines; a fraction grows to the next line.
+        since: The time of that number.
+        omitted: How many lines were left out since the last one.
     """
 
     left: float
@@ -331,7 +332,7 @@ class _Lines:
 class LogLimit:
     """How many lines clients may cause in the log.
 
-    A socket sends tens of thousands of calls in a second, and each that fails is a line.
+    A socket can send tens of thousands of calls per second, and each failed call is a line.
 
     Args:
         now: Returns the time in seconds.
@@ -343,16 +344,19 @@ class LogLimit:
         self._of_client: dict[str, _Lines] = {}
 
     def take(self, address: str | None) -> int | None:
-        """Take a line of a client, None for one that is not known.
+        """Count a line of a client.
+
+        Args:
+            address: The address of the client, None if it is not known.
 
         Returns:
-            How many lines were left out before it; None if this one is left out.
+            How many lines were left out before this one. None if this one is left out, too.
         """
         now, client = self._now(), network_of(address)
         lines = self._of_all
         if client is not None:
             known = self._of_client.pop(client, None)
-            lines = self._of_client[client] = known or _Lines(LOG_LINES, now)  # behind all others
+            lines = self._of_client[client] = known or _Lines(LOG_LINES, now)  # at the end
             if len(self._of_client) > MAX_CLIENTS:
                 del self._of_client[next(iter(self._of_client))]
             if not lines.take(now, LOG_LINES, 1):

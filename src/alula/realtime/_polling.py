@@ -1,4 +1,4 @@
-"""Long polling: one request waits for frames, others bring some."""
+"""Long polling: one request waits for frames to the client, others bring frames of the client."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, Final
 
 from alula._shares import Shares
 from alula._wire import CLOSE, NOOP, Frame, ProtocolError, decode_payload, encode_payload
-from alula.realtime._engine import CLIENT_LEFT, POLLING, Refusal, Scheduler, Session, Work
+from alula.realtime._engine import CLIENT_LEFT, POLLING, EngineSession, Refusal, Scheduler, Work
 
 __all__ = ["Polling", "UnsupportedBody", "read_body"]
 
 _PROBING_SECONDS: Final = 0.1  # how long a request waits while a websocket is tried out
 
 _FRAMES_AT_ONCE: Final = 64
-"""How many frames of a request are taken before all others have their turn."""
+"""How many frames of a request are handled before other clients have their turn."""
 
 
 class UnsupportedBody(Exception):
-    """The body of a request is too large, or of a type that is not taken; with the status."""
+    """The body of a request is too large, or has a wrong type; with the status of the response."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -37,12 +37,12 @@ async def read_body(
     Args:
         receive: ASGI's.
         limit: How many bytes it may have.
-        shares: What all bodies may have that have not arrived completely.
-        address: The client to whose share it counts meanwhile.
+        shares: The bytes that all incomplete bodies may have together.
+        address: The address of the client.
 
     Raises:
         UnsupportedBody: It has too many bytes.
-        Refusal: The client went away.
+        Refusal: The client has left.
     """
     parts: list[bytes] = []
     size = 0
@@ -68,40 +68,41 @@ class Polling:
     """The transport of a session whose client polls.
 
     Args:
-        scheduler: Gives the time.
+        scheduler: Has the time.
 
     Attributes:
-        session: Set once the session is open.
+        session: Set when the session is open.
     """
 
     name = POLLING
-    session: Session
+    session: EngineSession
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._waiting: asyncio.Future[None] | None = None
-        self._last: list[Frame] = [NOOP]  # what a waiting request gets if nothing is queued
+        self._last: list[Frame] = [NOOP]  # for a waiting request if nothing is queued
         self._takes = False
 
     # -- frames to the client ------------------------------------------------------------------
 
     def write(self, frame: Frame) -> bool:  # noqa: ARG002  # of the interface
-        """Never write by itself: the session queues the frame.
+        """Raise an error: the session queues all frames until a request takes them.
 
         Raises:
-            RuntimeError: It was called.
+            RuntimeError: Always.
         """
         raise RuntimeError("frames of a polling session are taken, not written")
 
     def wake(self) -> None:
-        """Let the waiting request go, if there is one."""
+        """Wake up the waiting request, if there is one."""
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
     def close(self, reason: str) -> None:
-        """End; the waiting request gets what is queued and a close packet.
+        """End. The waiting request gets the queued frames and a close packet.
 
-        If a websocket goes on, or the client has closed the session itself, it gets a noop.
+        If a websocket replaces polling, or the client itself has closed the session, it gets a
+        noop.
         """
         if reason not in {"upgrade", CLIENT_LEFT}:
             self._last = [*self.session.take_all(), CLOSE]
@@ -113,7 +114,7 @@ class Polling:
         """Wait for frames; return them as the body of a response.
 
         Raises:
-            Refusal: Another request waits already; both end the session.
+            Refusal: Another request is waiting already. This ends the session.
         """
         session = self.session
         if self._waiting is not None:
@@ -134,7 +135,7 @@ class Polling:
                 leaves.cancel()
                 if timer is not None:
                     timer.cancel()
-            # Nobody reads the response of a client that has left: its frames stay queued.
+            # The client has left and would not read the response, so its frames stay queued.
             if leaves.done() and not leaves.cancelled():
                 return b""
             frames = session.take_all()
@@ -145,14 +146,14 @@ class Polling:
     async def take_body(
         self, body: Coroutine[Any, Any, bytes], spawn: Callable[[Work], object]
     ) -> list[Frame]:
-        """Take the frames of a request, and return them.
+        """Handle the frames of a request, and return them.
 
         Args:
-            body: Returns them as they arrived.
+            body: Returns the body of the request.
             spawn: Runs the calls.
 
         Raises:
-            Refusal: It has none, or another request is not complete; both end the session.
+            Refusal: The body is invalid, or another request is not complete. Both end the session.
             UnsupportedBody: The body is too large.
         """
         if self._takes:

@@ -1,50 +1,44 @@
 """socket.io's connection state recovery: what a client missed while it was away.
 
-Each event has an offset. A client that comes back shows the id of its connection (``pid``) and the
-last offset that it received. Its connection has slept meanwhile, in its channels, and its events
-were kept: it gets those after the offset, in order, none twice. If an event is gone, the connection
-ends, and the client joins as a new one: there is never a silent gap.
+Each event has an offset. A client that comes back sends the id of its connection (``pid``) and the
+last offset that it received. Its connection has slept meanwhile: it stayed in its channels, and its
+events were kept. The client gets the events after the offset, in order, each once. If one of them
+is gone, the connection ends, and the client joins as a new one. So it never misses an event without
+knowing.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from alula._connection import EventMessage
-from alula._json_encoding import dumps_with_attachments
-from alula._wire import Frame, Packet, PacketType, encode_packet
+from alula._wire import Frame
 from alula.realtime._engine import Scheduler, Timer
-from alula.realtime._frames import event_name, log_unencodable
 
 __all__ = [
     "EventWithOffset",
     "MissedEvents",
     "RecoverOptions",
-    "SleepingSockets",
-    "encode_with_offset",
+    "SleepingLinks",
 ]
 
 MAX_ASLEEP: Final = 10_000
 """How many connections of one process may sleep."""
 
-_offsets: Final = itertools.count(1)
-
 _OTHER_FRAMES: Final = 2
-"""Whoever comes back gets all events at once, behind the answer to its join, perhaps with a ping:
-they must not make it a slow reader."""
+"""A client that comes back gets all its events at once, after the answer to its join and perhaps a
+ping. All of these together must fit into its queue."""
 
 
 class EventWithOffset(NamedTuple):
-    """An event as it is sent to clients that can recover.
+    """An event in the form that clients with recovery get.
 
     Attributes:
-        offset: Its place among all events of this process.
-        frames: What is sent.
-        size: The length of the frames.
+        offset: Its number among all events of this process.
+        frames: Its frames.
+        size: Their length together.
     """
 
     offset: str
@@ -52,25 +46,13 @@ class EventWithOffset(NamedTuple):
     size: int
 
 
-def encode_with_offset(message: EventMessage) -> EventWithOffset | None:
-    """Encode an event, with its offset as the last argument; None if it has no JSON form."""
-    offset = f"{next(_offsets):x}"
-    event = [event_name(message), message.data, offset]
-    try:
-        frames = encode_packet(Packet(PacketType.EVENT, event), dumps_with_attachments)
-    except Exception:  # noqa: BLE001  # as in `encode_event`
-        log_unencodable(message)
-        return None
-    return EventWithOffset(offset, frames, sum(map(len, frames)))
-
-
 @dataclass(frozen=True)
 class RecoverOptions:
-    """How long, and how much.
+    """How long and how many events are kept for a client.
 
     Attributes:
         seconds: How long a client may be away, and how long its events are kept.
-        backlog: How many frames may wait for a slow reader; of events some fewer are kept.
+        backlog: How many frames may wait for a slow reader. Slightly fewer are kept of events.
         max_bytes: How many bytes they may have together.
     """
 
@@ -82,7 +64,7 @@ class RecoverOptions:
 class MissedEvents:
     """The last events of one connection.
 
-    Also those that were sent: a client may lose what was under way when its network failed.
+    Events that were sent are kept as well: they may have been lost when the network failed.
 
     Args:
         options: How many are kept.
@@ -108,11 +90,11 @@ class MissedEvents:
         self._events: deque[tuple[float, EventWithOffset]] = deque()
         self._bytes = self._frames = 0
         self._owner: object = None
-        self._dropped = ""  # the offset of the last event that is not kept any more
+        self._dropped = ""  # the offset of the last event that was dropped
         self.wake_up = None
 
     def keep_for(self, owner: object) -> Self:
-        """Drop what is kept if it is another's: one page may have one user after another.
+        """Drop the kept events if another user has signed in on the connection.
 
         Args:
             owner: The sign-in of the connection, None for nobody.
@@ -124,10 +106,10 @@ class MissedEvents:
         return self
 
     def append(self, event: EventWithOffset) -> bool:
-        """Keep an event; return whether none had to be dropped for it, as too many."""
+        """Keep an event; return False if older ones had to be dropped, because of the limits."""
         now = self._scheduler.time()
         events, options = self._events, self._options
-        # Whoever has not received such an event is away for too long anyway.
+        # A client that missed such an event has been gone for too long to resume.
         while events and events[0][0] < now - options.seconds:
             self._drop()
         events.append((now, event))
@@ -162,21 +144,21 @@ class MissedEvents:
 
 
 class Sleeper(Protocol):
-    """A connection that sleeps."""
+    """The link of a connection that can sleep."""
 
     def end(self) -> None:
-        """End it for good; it calls `SleepingSockets.remove`."""
+        """End the connection for good; this calls `SleepingLinks.remove`."""
         ...
 
 
 S = TypeVar("S", bound=Sleeper)
 
 
-class SleepingSockets(Generic[S]):
-    """The connections whose clients are away, by their secrets; when they are too many, some end.
+class SleepingLinks(Generic[S]):
+    """The links of connections whose clients are away, by their secrets.
 
-    First those of the client that has most of them: a flood of connections that come and go must
-    not end those of others.
+    If there are too many, connections of the client with the most of them end first. So a flood of
+    connections from one client does not end those of others.
     """
 
     def __init__(self) -> None:
@@ -184,27 +166,27 @@ class SleepingSockets(Generic[S]):
         self._of_clients: dict[Hashable, dict[str, S]] = {}
 
     def get(self, secret: str) -> S | None:
-        """Return the connection with a secret, None if it does not sleep."""
+        """Return the link with a secret, None if it does not sleep."""
         if secret not in self._clients:
             return None
         return self._of_clients[self._clients[secret]][secret]
 
-    def add(self, secret: str, socket: S, client: Hashable) -> None:
+    def add(self, secret: str, link: S, client: Hashable) -> None:
         """Let a connection sleep.
 
         Args:
             secret: The id by which its client comes back.
-            socket: The connection.
-            client: To whom it counts.
+            link: Its link.
+            client: The client that it counts for.
         """
         own = self._of_clients.setdefault(client, {})
-        own[secret] = socket
+        own[secret] = link
         self._clients[secret] = client
         if len(self._clients) > MAX_ASLEEP:
-            # The usual case of a flood, without a look at all clients.
+            # Only if this client cannot be the one with the most, look at all of them.
             if len(own) * len(self._of_clients) <= len(self._clients):
                 own = max(self._of_clients.values(), key=len)
-            next(iter(own.values())).end()  # it has slept for longest
+            next(iter(own.values())).end()  # the one that has slept longest
 
     def remove(self, secret: str) -> None:
         """Forget a connection; does nothing if it does not sleep."""
@@ -217,5 +199,5 @@ class SleepingSockets(Generic[S]):
     def end_all(self) -> None:
         """End all."""
         for group in tuple(self._of_clients.values()):
-            for socket in tuple(group.values()):
-                socket.end()
+            for link in tuple(group.values()):
+                link.end()

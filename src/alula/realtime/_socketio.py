@@ -1,4 +1,4 @@
-"""The plugin `socketio`: services over socket.io, as FeathersJS' clients speak it."""
+"""The plugin `socketio`: services over socket.io, as the clients of FeathersJS use it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from alula._app import App
 from alula._channels import EventServer
 from alula._user_code import explain_twin, name_of, unfit_signature
-from alula.realtime._asgi import Admit, Endpoint
+from alula.realtime._asgi import Admit, SocketIOApplication
 from alula.realtime._bus import Bus, connect_bus
 from alula.realtime._engine import POLLING, WEBSOCKET, Engine, EngineOptions, Timer, check_number
 from alula.realtime._handover import Handover, name_sessions
 from alula.realtime._handshake import Origins
 from alula.realtime._limits import CallLimits
 from alula.realtime._recovery import RecoverOptions
-from alula.realtime._sockets import Client, ConnectionMiddleware, Hub, SocketOptions
+from alula.realtime._sockets import ConnectionMiddleware, PacketHandler, SocketOptions, SocketServer
 
 if TYPE_CHECKING:
     from alula.express import ExpressApplication
@@ -28,11 +28,11 @@ __all__ = ["SocketIO", "socketio"]
 
 RECOVER_SECONDS = 120.0
 CALL_BYTES_PER_MESSAGE = 16
-"""How many of the largest messages the calls of one client that are under way may hold."""
+"""The calls of one client that are under way may have as many bytes as so many large messages."""
 
 
 class _LoopScheduler:
-    """The running event loop, whichever it is."""
+    """The clock of the running event loop."""
 
     def time(self) -> float:
         return asyncio.get_running_loop().time()
@@ -46,14 +46,14 @@ class SocketIO:
 
     Args:
         path: Where it is served.
-        engine: Options of the engine.
-        sockets: Options of the sockets.
+        engine: Times and limits of sessions.
+        sockets: Limits of each client.
         origins: The pages that may connect.
         admit: Decides on handshakes.
         bus: Shares events with other processes.
 
     Raises:
-        TypeError: The path is not a string, or the bus not a `Bus`.
+        TypeError: The path is not a string, or the bus is not a `Bus`.
         ValueError: The path is not below ``/``.
     """
 
@@ -90,9 +90,9 @@ class SocketIO:
         """Register middleware that runs for each new connection; also as a decorator.
 
         It runs after the credentials of the handshake were checked, and before the event
-        ``connection``. It can set attributes of the connection, which arrive in the params of its
-        calls. An error that it raises refuses the connection: message and data of the errors of
-        `alula.errors` arrive at the client as ``connect_error``.
+        ``connection``. It can set attributes of the connection, which are also in the params of its
+        calls. An exception refuses the connection. The client gets the message and data of errors
+        of `alula.errors` with its event ``connect_error``.
 
         Examples:
             >>> from alula.realtime import socketio
@@ -139,21 +139,22 @@ class SocketIO:
             )
         place = name_sessions()
         worker_id = None if place is None else place.worker_id
-        hub = Hub(app, Engine(self._engine, _LoopScheduler(), worker_id), self._sockets)
-        endpoint = Endpoint(hub, self._origins, self._admit)
-        handover = None if place is None else Handover(endpoint, place)
+        engine = Engine(self._engine, _LoopScheduler(), worker_id)
+        server = SocketServer(app, engine, self._sockets)
+        application = SocketIOApplication(server, self._origins, self._admit)
+        handover = None if place is None else Handover(application, place)
         if self._sockets.recover is not None and WEBSOCKET in self._engine.transports:
-            hub.handover = handover
-        hub.middleware = self._middleware  # the same list: more may be registered later
+            server.handover = handover
+        server.middleware = self._middleware  # the same list, since more may be registered later
 
         async def start(_: object, next: Callable[[], Awaitable[object]]) -> None:
-            hub.is_closing = False
+            server.is_closing = False
             if handover is not None:
                 await handover.start()
             await next()
 
         async def stop(_: object, next: Callable[[], Awaitable[object]]) -> None:
-            hub.close()
+            server.close()
             try:
                 await next()
             finally:
@@ -162,23 +163,23 @@ class SocketIO:
 
         app.hooks(setup=[start], teardown=[stop])
         connect_bus(app, self._bus)
-        app.channel_registry.on_gap(lambda: _start_anew(hub))
+        app.channel_registry.on_gap(lambda: _end_sockets(server))
         limit = self._engine.max_message
-        app.add_endpoint(self._path, handover or endpoint, hub.close, max_message=limit)
+        app.add_endpoint(self._path, handover or application, server.close, max_message=limit)
         app.transports.append("socketio")
         has_websocket = WEBSOCKET in self._engine.transports
-        server = EventServer("socketio", self._path, has_websocket=has_websocket)
-        app.channel_registry.servers.append(server)
+        described = EventServer("socketio", self._path, has_websocket=has_websocket)
+        app.channel_registry.servers.append(described)
 
 
-def _start_anew(hub: Hub) -> None:
-    """Have all clients join anew that count on getting all events, since some are lost."""
-    if hub.options.recover is None:
+def _end_sockets(server: SocketServer) -> None:
+    """Close all connections with recovery: events were lost, so their clients must join again."""
+    if server.options.recover is None:
         return
-    for session in tuple(hub.engine.sessions.values()):
-        client = session.receiver
-        if isinstance(client, Client) and client.socket is not None:
-            client.socket.end()  # now, so that it cannot be recovered
+    for session in tuple(server.engine.sessions.values()):
+        handler = session.receiver
+        if isinstance(handler, PacketHandler) and handler.link is not None:
+            handler.link.end()  # first, so that it cannot be recovered
             session.close("events were missed")
 
 
@@ -203,7 +204,7 @@ def socketio(
 ) -> SocketIO:
     """Return the socket.io transport: ``app.configure(socketio())``.
 
-    FeathersJS' and socket.io's clients call the services over it, and get their events.
+    Clients of FeathersJS and of socket.io use it to call services and to get their events.
 
     Examples:
         >>> from alula import App
@@ -214,27 +215,29 @@ def socketio(
         >>> app = app.use("messages", MemoryService())
 
     Args:
-        path: Where it is served, beside REST.
-        transports: What clients may use: ``"polling"``, ``"websocket"``, or both.
+        path: The path of the transport, beside REST.
+        transports: The transports that clients may use: ``"polling"``, ``"websocket"``, or both.
         ping_interval: Seconds between two pings.
         ping_timeout: Seconds in which a client must answer a ping.
         join_timeout: Seconds in which a client must join after its handshake.
         upgrade_timeout: Seconds in which a websocket must replace polling.
-        max_message: Bytes that a message may have. The calls of one client that are under way may
-            have 16 times as many together, those of all clients 256 times.
+        max_message: Bytes that a message may have. All calls under way of one client may have 16
+            times as many together, and those of all clients 256 times as many.
         origins: Origins of web pages that may connect, such as ``["https://app.example"]``, or
             ``"*"``. None allows pages of this server, and websockets without cookies.
-        admit: ``(handshake)``, plain or asynchronous; returns None, or why a handshake is refused.
+        admit: ``(handshake)``, plain or asynchronous; returns None, or the reason for a refusal.
         backlog: How many events, of at most 1 MiB together, may wait for a client that does not
-            read; then it is disconnected.
+            read. Then it is disconnected.
         recover: Whether a client that was away for a short time gets the events that it missed:
-            True for two minutes, or seconds. Every event then has a further argument, its offset.
+            True for two minutes, or a number of seconds. Then every event has one more argument,
+            its offset.
         bus: Shares events with other processes and machines, such as ``RedisBus(url)``. None is
             enough for the workers of `alula serve`.
         max_connections: How many clients may be connected to this process, None for any number.
-        max_connections_of_address: How many of one IP address; only without a proxy in front.
-        max_calls: How many calls of one client may be under way at once.
-        max_call_rate: How many calls one client may begin in a second, None for any number.
+        max_connections_of_address: How many of them may have the same IP address. Only without a
+            proxy in front.
+        max_calls: How many calls of one client may be under way at the same time.
+        max_call_rate: How many calls one client may begin per second, None for any number.
 
     Raises:
         TypeError: An option has another type.

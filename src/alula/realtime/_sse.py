@@ -34,43 +34,43 @@ def sse(
     max_streams_of_address: int | None = None,
     bus: Bus | None = None,
 ) -> Callable[[Any], None]:
-    """Return the plugin for server-sent events: ``app.configure(sse())``, behind `rest`.
+    """Return the plugin for server-sent events: ``app.configure(sse())``, after `rest`.
 
-    It stands in front of ``app.use(not_found())``, which otherwise responds to ``/events``.
+    Configure it before ``app.use(not_found())``, which would otherwise respond to ``/events``.
 
-    Every service is a stream for clients that ask for one: ``new EventSource("/messages?room=a")``
-    in a browser, without a library. It gets the events that publishers give to its channels, if
-    their record matches the query. ``/events?services=messages,users`` has several services in one
-    stream, whose events are called ``messages created``.
+    Clients can get a stream of every service: in a browser, ``new EventSource("/messages?room=a")``
+    is enough. The stream has the events that publishers send to its channels, if their record
+    matches the query. ``/events?services=messages,users`` is one stream of several services, where
+    events are called ``messages created``.
 
-    The hooks of ``find`` run before the stream starts, so that `authenticate` and `validate_query`
-    refuse it as they refuse a call. A client that comes back gets what it has missed, or the event
-    ``reset`` if it was away for too long: then it fetches its records anew. Browsers come back by
-    themselves, with the header ``Last-Event-ID``; ``?lastEventId=`` does the same.
+    The hooks of ``find`` run before the stream starts, so `authenticate` and `validate_query`
+    refuse a stream like a call. A client that comes back gets the events that it has missed. If it
+    was away for too long, it gets the event ``reset``, and should fetch its records again. Browsers
+    come back by themselves with the header ``Last-Event-ID``; ``?lastEventId=`` does the same.
 
-    Who listens is known by the ``Authorization`` header, by a cookie that middleware reads, or by
-    ``?ticket=``: ``POST /authentication/tickets`` gives one for a single use. A stream ends with
-    the event ``expired`` when its token expires.
+    Clients sign in with the ``Authorization`` header, with a cookie that middleware reads, or with
+    ``?ticket=``: ``POST /authentication/tickets`` returns a ticket for a single use. When the token
+    expires, the stream ends with the event ``expired``.
 
     Args:
-        events_path: Where streams of several services are.
+        events_path: The path of streams of several services.
         keep: How many events are kept for clients that come back.
         keep_seconds: How long they are kept.
         keep_bytes: About how much memory their records may take.
         heartbeat: Seconds of silence after which a comment is sent, so that proxies keep the
             connection.
-        max_streams: How many streams this process has at once, None for any number. A further
-            client gets a 503.
-        max_streams_of_address: How many of one IP address, None for any number; a further one
-            gets a 429. Only without a proxy in front, or with its addresses trusted.
+        max_streams: How many streams this process has at once, None for any number. Another client
+            gets a 503.
+        max_streams_of_address: How many streams one IP address may have, None for any number. For
+            another one it gets a 429. Only without a proxy in front, or with its addresses trusted.
         bus: Shares events with other processes and machines, such as ``RedisBus(url)``. None is
             enough for the workers of `alula serve`, and with the bus of `socketio`.
 
     Raises:
         ValueError: A number is not positive.
-        TypeError: ``events_path`` is not a text; or, by the plugin, the application is not made by
-            ``express(App())``.
-        RuntimeError: By the plugin: the application has no `rest`, or has streams already.
+        TypeError: ``events_path`` is not a text. The plugin also raises it if the application was
+            not made by ``express(App())``.
+        RuntimeError: Raised by the plugin: the application has no `rest`, or has streams already.
 
     Examples:
         >>> from alula import App
@@ -115,7 +115,7 @@ def sse(
         path = "/" + events_path.strip("/")
         app.channel_registry.servers.append(EventServer("sse", path))
         ids = EventIds(partial(_key_of_ids, app))
-        # An id is as old as the last heartbeat when the client leaves.
+        # When a client leaves, its id may be as old as the last heartbeat.
         log = EventLog(keep, keep_seconds + heartbeat, keep_bytes, ids)
         app.channel_registry.log = log
         streams = Streams(app, log, heartbeat, max_streams, max_streams_of_address)
@@ -132,7 +132,7 @@ def sse(
 
 
 def _key_of_ids(app: ExpressApplication) -> bytes | None:
-    """Return the key of event ids that all processes share, None if this one is alone."""
+    """Return the key of event ids that all processes share, None if there is only this one."""
     key = shared_key(app, b"event ids")
     place = current_worker()
     return place.read_secret() if key is None and place is not None else key

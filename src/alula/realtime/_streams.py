@@ -1,4 +1,4 @@
-"""How a request becomes a stream of server-sent events, and who may have one."""
+"""How a request becomes a stream of server-sent events, and which clients may have one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import finalize
 
-from alula._channels import Connection, call_params
-from alula._connection import client_key, user_id_of
-from alula._context import HookContext, Params
+from alula._connection import Connection, client_key, user_id_of
+from alula._context import HookContext, Params, connection_params
 from alula._identity import identify_connection
 from alula._service import ServiceHandle, owning_handle
 from alula.errors import (
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["Streams"]
 
 MAX_SERVICES: Final = 100
-"""Services of one stream."""
+"""The largest number of services of one stream."""
 
 _PAGE_NAMES: Final = ("$limit", "$skip", "$sort")
 _NOT_OF_CONNECTION: Final = frozenset(
@@ -57,8 +56,8 @@ class Streams:
         app: The application.
         log: Its recent events.
         heartbeat: Seconds between two heartbeats.
-        most: How many there may be, None for any number.
-        most_of_address: How many of one IP address, None for any number.
+        most: How many streams there may be, None for any number.
+        most_of_address: How many one IP address may have, None for any number.
     """
 
     def __init__(
@@ -74,18 +73,18 @@ class Streams:
         self._heartbeat = heartbeat
         self._most = most
         self._most_of_address = most_of_address
-        # From before their hooks run, so that many at once are limited too.
-        self._open_streams: dict[EventStream, str | None] = {}  # with their address
+        # With their addresses. Added before the hooks run, so that all of them count.
+        self._open_streams: dict[EventStream, str | None] = {}
         self._match_limits = MatchLimits()
         self._streams_of: Counter[str | None] = Counter()
 
     def reset(self) -> None:
-        """Tell all clients that they have missed events, which did not arrive here."""
+        """Tell all clients that they have missed events, because some did not arrive here."""
         for stream in self._open_streams:
             stream.reset()
 
     def close(self) -> None:
-        """End all streams, since the server stops: their clients come back to another one."""
+        """End all streams, so that their clients come back to another server."""
         for stream in tuple(self._open_streams):
             stream.end()
 
@@ -107,10 +106,10 @@ class Streams:
         """Respond with the events of the services in the query.
 
         Raises:
-            BadRequest: The query names no service, one twice with other placeholders, or has
-                something else.
+            BadRequest: The query names no service, or one with several values of its placeholders,
+                or has other fields.
             NotFound: There is no such service.
-            MethodNotAllowed: A service does not offer ``find``, or has middleware before it.
+            MethodNotAllowed: A service does not offer ``find``, or has middleware of its own.
             Exception: Whatever the hooks of ``find`` raise.
         """
         query = {**req.query}
@@ -133,7 +132,7 @@ class Streams:
             if "find" not in match.value.methods:
                 raise MethodNotAllowed(f"the service at {path!r} has no `find`, so no stream")
             around = self._app.service_middleware.get(match.value)
-            if around is not None and around.before:  # it may be what protects the service
+            if around is not None and around.before:  # it may protect the service
                 raise MethodNotAllowed(
                     f"the service at {path!r} has middleware of its own, which only runs for a"
                     f" stream of this service alone: /{path.strip('/')}"
@@ -179,7 +178,7 @@ class Streams:
                 services, connection, query, names_path=names_path
             )
         except BaseException:
-            self._remove(stream, connection)  # it may have joined channels by a sign-in
+            self._remove(stream, connection)  # a sign-in may have joined channels
             raise
         match_limit = self._match_limits.of_client(client_key(connection))
         for subscription in subscriptions.values():
@@ -191,19 +190,19 @@ class Streams:
             res.delegate(send_head)
             self._remove(stream, connection)
             return
-        # A browser sends the header by itself. A new `EventSource`, as with a new ticket, cannot.
+        # Browsers send the header, but not with a new `EventSource`, which a new ticket needs.
         last_id = req.headers.get("last-event-id") or last_id
         run = partial(self._run, stream, connection, last_id)
-        # Middleware behind may fail, so that the stream never runs: a sign-in has joined channels.
+        # If other middleware fails, the stream never runs; but a sign-in may have joined channels.
         finalize(run, self._remove, stream, connection).atexit = False
         res.delegate(run)
 
     def _check_room(self, address: str | None) -> None:
-        """Check the limits for a further stream.
+        """Check whether another stream may begin.
 
         Raises:
-            Unavailable: There are too many.
-            TooManyRequests: There are too many of this address.
+            Unavailable: There are too many streams.
+            TooManyRequests: This address has too many streams.
         """
         if self._most is not None and len(self._open_streams) >= self._most:
             raise Unavailable("Too many streams")
@@ -220,7 +219,7 @@ class Streams:
         receive: Receive,
         send: Send,
     ) -> None:
-        """Be connected, and send the events of a stream, until either side ends it."""
+        """Add the connection, and send the events of a stream until either side ends it."""
         app = self._app
         stream.leave = partial(app.remove_connection, connection)
         began = int(time.time() * 1000)  # before the first event that it may get
@@ -239,10 +238,10 @@ class Streams:
                 began = max(began, int(connection.joined_at * 1000))
             stream.id_end = self._id_end(connection, user, began)
             if last_id is not None and not connection.is_open:
-                await stream.resume((), {})  # ended meanwhile: it comes back with the same id
+                await stream.resume((), {})  # it has ended; the client comes back with the same id
             elif read is not None and missed is not None:
-                messages = (delivery.message_for(connection) for delivery in missed)
-                await stream.resume(messages, read[0].sequences)
+                events = (logged.for_connection(connection) for logged in missed)
+                await stream.resume(events, read[0].sequences)
             elif last_id is not None:
                 stream.reset(None if read is None else read[0].sequences)
             await stream.run(receive, send)
@@ -250,12 +249,12 @@ class Streams:
             self._remove(stream, connection)
 
     def _id_end(self, connection: Connection, user: str, began: int) -> Callable[[], bytes]:
-        """Return what makes the second half of a stream's ids, anew when its channels change.
+        """Return the function that returns the second half of a stream's ids.
 
         Args:
             connection: The connection of the stream.
             user: The id of its user, empty for nobody.
-            began: Since when it is in its present channels, in milliseconds since 1970.
+            began: Since when it is in its current channels, in milliseconds since 1970.
         """
         sign, joined_at = self._log.ids.sign_beginning, connection.joined_at
         signed: tuple[object, bytes] = (None, b"")
@@ -273,7 +272,7 @@ class Streams:
         return id_end
 
     def _remove(self, stream: EventStream, connection: Connection) -> None:
-        """Forget a stream, and remove its connection; does nothing the second time."""
+        """Remove a stream and its connection. Calling it again does nothing."""
         if stream in self._open_streams:
             address = self._open_streams.pop(stream)
             self._streams_of[address] -= 1
@@ -283,7 +282,7 @@ class Streams:
 
 
 class _MethodReached(BaseException):
-    """Ends a call of ``find`` in front of its method; error hooks do not see it."""
+    """Stops a call of ``find`` right before its method; error hooks do not see it."""
 
 
 async def _subscriptions(
@@ -293,9 +292,9 @@ async def _subscriptions(
     *,
     names_path: bool,
 ) -> dict[str, Subscription]:
-    """Return what a stream takes of each service, by its path, as the hooks of ``find`` permit it.
+    """Return the subscriptions of a stream by path, as the hooks of ``find`` permit them.
 
-    What they set in the params, such as the user, becomes part of the connection.
+    Params that the hooks set, such as the user, become attributes of the connection.
 
     Raises:
         NotAuthenticated: The sign-in of the connection ended meanwhile.
@@ -313,10 +312,10 @@ async def _subscriptions(
             params.query, grammar or Grammar(), route, names_path=names_path
         )
     if sign_in is not None and connection.sign_in is not sign_in:
-        # The params still have the user, who would get onto the connection again.
+        # The params still have the user, who must not get back onto the connection.
         raise NotAuthenticated("The sign-in ended while the stream began; sign in again")
-    # Not before all hooks have run: what those of one service permit must not reach those of the
-    # next one. The user, for example, is for publishers.
+    # Only after all hooks have run: hooks of one service must not affect those of the next one.
+    # Publishers need these attributes, for example the user.
     connection.__dict__.update(
         (name, value) for name, value in set_by_hooks.items() if name not in _NOT_OF_CONNECTION
     )
@@ -326,16 +325,16 @@ async def _subscriptions(
 async def _params_of_find(
     handle: ServiceHandle, connection: Connection, query: dict[str, Any], route: Mapping[str, str]
 ) -> Params:
-    """Run the hooks of ``find`` up to its method, and return the params that it would have got.
+    """Run the hooks of ``find``, and return the params that its method would have got.
 
     Raises:
-        MethodNotAllowed: A hook responded itself, so later ones have not checked the call.
+        MethodNotAllowed: A hook set the result itself, so later hooks have not checked the call.
         Exception: Whatever the hooks raise.
     """
     reached: list[Params] = []
 
     async def run_hooks(handle: ServiceHandle, context: HookContext) -> None:
-        """Run the hooks of a call, then those of the mounted application that has the service."""
+        """Run the hooks of a call, and those of a mounted application that has the service."""
 
         async def stop(context: HookContext) -> None:
             inner = handle.service
@@ -349,10 +348,10 @@ async def _params_of_find(
         await handle.app.hook_table.wrap("find", around_service)(context)
 
     await handle.wait_for_setup()
-    context = HookContext(handle.app, handle, "find", call_params(connection, query, route))
+    context = HookContext(handle.app, handle, "find", connection_params(connection, query, route))
     try:
         await run_hooks(handle, context)
-    except* _MethodReached:  # in a group, where a hook runs the call in a task group
+    except* _MethodReached:  # in a group if a hook runs the call in a task group
         pass
     if not reached:
         raise MethodNotAllowed(f"a hook of {handle!r} responds in its place, so it has no stream")

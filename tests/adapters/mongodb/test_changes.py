@@ -28,7 +28,7 @@ class Link:
         self.got = []
 
     def deliver(self, message):
-        self.got.append((message.event, message.data))
+        self.got.append((message.name, message.data))
 
     async def close(self, reason="", *, reconnect=True):
         """Nothing to close."""

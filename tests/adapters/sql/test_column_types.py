@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.ext.compiler import compiles
 from tests.adapters.sql.statements import created, ids_where, insert, read, records, selected
 
 from alula.adapters.sql._columns._number_types import compare_decimals, read_single
@@ -564,3 +565,15 @@ def test_values_of_unknown_columns_are_as_the_driver_takes_them():
 def test_a_value_without_a_shortest_number_stays(value):
     """PostgreSQL has infinity, and a column of SQLite may hold what another program stored."""
     assert read_single(value) == value
+
+
+def test_a_type_with_a_compiler_of_its_own_is_another_type():
+    class Point(sqlalchemy.types.UserDefinedType):
+        """A type that only this application knows."""
+
+    @compiles(Point)
+    def sql(type_, compiler, **options):
+        return "point"
+
+    assert sqlalchemy.schema.CreateColumn(sqlalchemy.Column("a", Point())).compile().string
+    assert column_type(Point(), "sqlite").name == "other"

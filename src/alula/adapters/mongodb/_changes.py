@@ -1,8 +1,8 @@
 """`publish_changes`: events for all changes of a collection, also those by other programs.
 
-The change stream cannot tell who has written. So it takes the place of the calls: clients get each
+The change stream does not say who has written. So it replaces the events of calls: clients get each
 change once, in the order of the database, whoever made it. Each process publishes to its own
-connections, so that no process must lead, and no bus carries the events.
+connections, so no process has to lead, and no bus carries the events.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pymongo.errors import OperationFailure
 
-from alula._channels import Channels, Publication, event_records
+from alula._channels import Channels, Event
 from alula._context import HookContext, Params
-from alula._service import ServiceHandle
+from alula._service import ServiceHandle, event_records
 from alula.adapters.mongodb._service import MongoDBService
 from alula.errors import NotFound
 from alula.outgoing import public_part
@@ -248,22 +248,19 @@ class _Changes:
                 _log.exception("nobody gets %r of %r: `get` failed", event, handle.path)
                 return
             records = event_records(context)
-        for data, public in records:
+        for record, data in records:
             self._sequence += 1
-            publication = Publication(
-                handle.path,
-                event,
-                data,
-                public_part(public),
-                "",
-                record_id,
-                query={},
-                provider=None,
-                user=None,
-                origin=self._origin,
-                sequence=self._sequence,
+            self._channels.receive(
+                Event(
+                    handle.path,
+                    event,
+                    record,
+                    public_part(data),
+                    origin=self._origin,
+                    sequence=self._sequence,
+                    id=record_id,
+                )
             )
-            self._channels.receive(publication)
 
     def _log_failure(self, error: Exception) -> None:
         text = "the changes of %r cannot be followed now, and are tried again: %s"

@@ -5,7 +5,8 @@ parser and its queues take half of the processor time of an event, so whole mess
 written here (`make bench only=realtime`: events +54 %). A connection whose client does not read
 after the end of its websocket is aborted.
 
-An application may take messages without ASGI's queue, see `alula._wire.MessagesExtension`.
+The scope's ``extensions`` have the `WebSocketProtocol` itself. An application may `attach` a
+function that takes messages before ASGI's queue, so that no task has to wake up for each of them.
 """
 
 from __future__ import annotations
@@ -668,14 +669,24 @@ class WebSocketProtocol(asyncio.Protocol):
             self._close_sent = True
             self.transport.close()
 
-    # -- the extension of ASGI, see `MessagesExtension` ------------------------------------------
+    # -- messages without ASGI's queue -----------------------------------------------------------
 
     def attach(self, take: Callable[[Frame], bool], on_writable: Callable[[], None]) -> None:
-        """Offer each message to a function first."""
+        """Offer each message to a function first. `receive` returns the others in their order.
+
+        Args:
+            take: Returns whether it has taken the message; must not raise. It is not called while
+                other messages wait for `receive`.
+            on_writable: Called when the client reads again; must not raise.
+        """
         self._take, self._on_writable = take, on_writable
 
     def write(self, frame: Frame) -> bool:
-        """Write a message; return whether the next one may follow."""
+        """Write a message; return False if the connection has ended, or the client does not read.
+
+        If the client does not read, the message is written, but the next one has to wait for
+        ``on_writable``.
+        """
         transport = self.transport
         if not self._is_open or self._close_sent or self._disconnected or transport.is_closing():
             return False
@@ -689,7 +700,7 @@ class WebSocketProtocol(asyncio.Protocol):
         return self._drained is None
 
     def wake(self) -> None:
-        """Let the task go on that waits in `receive`."""
+        """Wake up the task that waits in `receive`, by a message of the extension's name."""
         self._put({"type": MESSAGES_EXTENSION})
 
 

@@ -1,4 +1,4 @@
-"""Events of several processes and machines: `Bus` and what carries it."""
+"""Events of several processes and machines: `Bus`, its engines, and the relay to a bus."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ __all__ = ["Bus", "BusEvent", "MongoBus", "RecentEvents", "RedisBus", "connect_b
 
 _SETTING: Final = "realtime bus"
 _HEALTH_NOTES: Final = "health notes"
-"""The setting by which the readiness probe of `alula.express` gets the state of the bus."""
+"""The setting where the readiness probe of `alula.express` finds the state of the bus."""
 
 _GAP: Final = "bus/gap"
-"""The signal of a worker that has found events lost: those of one that was killed."""
+"""The signal of a worker that has noticed that a killed worker left unsent events."""
 
 _log: Final = logging.getLogger("alula.realtime.bus")
 
 
 def connect_bus(app: App[Any], bus: Bus | None = None) -> None:
-    """Share the events of an application with other processes while it is set up.
+    """Share the events of an application with other processes, from its setup to its teardown.
 
-    Transports call this when they are configured; several of one application share one bus.
+    Transports call this when they are configured. All transports of an application share one bus.
 
     Args:
         app: The application.
-        bus: The bus; None for the hub of `alula serve`, if this process is one of its workers.
+        bus: The bus. None for the hub of `alula serve`, if this process is one of its workers.
 
     Raises:
         TypeError: It is not a bus.
-        ValueError: The application has another bus already.
+        ValueError: The application already has another bus.
     """
     if bus is not None and not isinstance(bus, Bus):
         raise TypeError(
@@ -60,7 +60,7 @@ def connect_bus(app: App[Any], bus: Bus | None = None) -> None:
 
     async def start(_context: object, next: Callable[[], Awaitable[None]]) -> None:
         nonlocal relay
-        await next()  # a setup that fails leaves nothing behind
+        await next()  # first, so that nothing has to be undone if another setup fails
         bus, place = app.settings[_SETTING], current_worker()
         if bus is None and place is not None:
             bus = HubBus(place.hub)
@@ -90,13 +90,13 @@ def connect_bus(app: App[Any], bus: Bus | None = None) -> None:
 
 
 def _read_marks(place: WorkerPlace) -> tuple[UnsentMark | None, bool]:
-    """Return a mark for this worker, and whether one that has ended left events."""
-    # Not at the top: only Unix has the module, and only workers of `alula serve` need it.
+    """Return a mark for this worker, and whether a worker that ended has left unsent events."""
+    # Imported here, because `fcntl` exists only on Unix.
     from alula.realtime._bus._unsent import UnsentMark, take_marks_of_dead_workers  # noqa: PLC0415  # see above
 
     try:
         has_gap = take_marks_of_dead_workers(place.directory, place.worker_id)
         return UnsentMark(place.directory, place.worker_id), has_gap
-    except OSError as error:  # no room, or no descriptor left
+    except OSError as error:  # no disk space, or too many open files
         _log.warning("if this worker is killed, lost events will not be noticed: %s", error)
         return None, False

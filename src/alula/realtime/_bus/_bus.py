@@ -1,4 +1,4 @@
-"""`Bus`: what carries events between processes, to derive from."""
+"""`Bus`: the base class of everything that carries events between processes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["Bus", "BusEvent", "RecentEvents"]
 
 
 class BusEvent(NamedTuple):
-    """An event as it comes from a bus.
+    """An event that comes from a bus.
 
     Attributes:
-        position: Where the bus is after this event: what `Bus.events` takes as ``after``.
-        event: What `Bus.publish` was given. Empty, it only tells the position.
-        is_behind_gap: Whether events before this one are gone, such as after too long an absence.
-            Clients that count on getting all events are then told to fetch their records anew.
+        position: The position after this event, which `Bus.events` gets as ``after``.
+        event: The bytes that `Bus.publish` got. Empty if there is only a new position.
+        is_behind_gap: Whether events before this one are gone, such as after a long absence. Then
+            clients that must not miss events are told to fetch their records again.
     """
 
     position: str
@@ -24,12 +24,12 @@ class BusEvent(NamedTuple):
 
 
 class RecentEvents(NamedTuple):
-    """What a bus still keeps.
+    """The events that a bus still keeps.
 
     Attributes:
-        events: What `Bus.publish` was given, in its order.
-        complete_since: From when on these are all events, in seconds since 1970. None if that is
-            not known: then from the time of the first of them on.
+        events: The bytes that `Bus.publish` got, in their order.
+        complete_since: The time since which no event is missing, in seconds since 1970. None means
+            the time of the first of these events.
     """
 
     events: Sequence[bytes] = ()
@@ -37,10 +37,10 @@ class RecentEvents(NamedTuple):
 
 
 class Bus:
-    """Carries the events of each process to all others; derive from it for another engine.
+    """Carries the events of each process to all others. Subclasses use one engine each.
 
-    A bus may raise anything at any time: Alula logs it once, keeps the events that wait, tries
-    again with growing pauses, and drops what arrives twice. So neither method needs to retry.
+    A bus may raise any exception at any time: Alula logs it once, keeps the events that wait, tries
+    again with growing pauses, and drops events that arrive twice. So a bus need not retry.
 
     Examples:
         >>> class BusOfOneProcess(Bus):
@@ -54,18 +54,18 @@ class Bus:
         ...             yield BusEvent("0", await self.queue.get())
 
     Attributes:
-        max_event_bytes: Larger events are not published; the log says which.
-        max_recent_bytes: How many bytes of events from before the start of a process are read.
+        max_event_bytes: Larger events are not published, and the log names them.
+        max_recent_bytes: How many bytes of earlier events a process reads when it starts.
     """
 
     max_event_bytes: int = 8 * 1024 * 1024
     max_recent_bytes: int = 32 * 1024 * 1024
 
     async def publish(self, event: bytes) -> None:
-        """Pass an event to all processes, this one included.
+        """Pass an event to all processes, including this one.
 
         Raises:
-            Exception: It may not have been passed on; it is published again.
+            Exception: It may not have been passed. Alula publishes it again.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define publish(event)")
 
@@ -73,40 +73,39 @@ class Bus:
         """Pass several events to all processes, in this order.
 
         Raises:
-            Exception: Some may not have been passed on; all are published again.
+            Exception: Some may not have been passed. Alula publishes all of them again.
         """
         for event in events:
             await self.publish(event)
 
     def events(self, after: str | None = None) -> AsyncGenerator[BusEvent, None]:
-        """Yield the events of all processes, in the order in which each has published them.
+        """Yield the events of all processes, those of each process in its order.
 
-        An asynchronous generator. Yield an empty event as soon as it listens: Alula then knows
-        that the bus is there, and where to go on if it goes away.
+        This is an asynchronous generator. Yield an empty event as soon as it listens: then Alula
+        knows that the bus works, and from where to continue after a failure.
 
         Args:
-            after: The last position that was seen; None begins with the next event.
+            after: The last position that was yielded, None to begin with the next event.
 
         Raises:
-            Exception: The bus is away; this is called again with the last position.
+            Exception: The bus is away. Alula calls this again with the last position.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define events(after)")
 
-    async def recent_events(self, before: str) -> RecentEvents:  # noqa: ARG002  # for others
+    async def recent_events(self, before: str) -> RecentEvents:  # noqa: ARG002  # for subclasses
         """Return the events that the bus still keeps.
 
-        Alula asks for them once, when it listens. Override it if the engine keeps events: then
-        clients of server-sent events can come back to a process that has just started. Without it,
+        Alula calls this once, when it begins to listen. Override it if the engine keeps events:
+        then clients of server-sent events can resume at a process that has just started. Otherwise
         they are told to load their data again.
 
         Args:
-            before: The first position that `events` has yielded; later events need not be among
-                them.
+            before: The first position that `events` has yielded. Later events may be missing.
 
         Raises:
-            Exception: They cannot be read; Alula goes on without them.
+            Exception: They cannot be read. Alula continues without them.
         """
         return RecentEvents()
 
     async def close(self) -> None:
-        """Close connections, after the last call of the other methods."""
+        """Close all connections. Alula calls no other method after this."""

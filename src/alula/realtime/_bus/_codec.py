@@ -1,7 +1,7 @@
-"""Publications as bytes: JSON, with the types of Python that publishers compare.
+"""Events as bytes: JSON, with the types of Python that publishers compare.
 
-A publisher in another process decides by the record who gets an event. So dates, ids and bytes
-arrive there as what they were, and redacted records stay redacted.
+A publisher in another process looks at the record to decide who gets an event. So dates, ids and
+bytes arrive there with their types, and redacted records stay redacted.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
-from alula._channels import Publication
+from alula._channels import Event
 from alula.outgoing import HiddenValue, RedactedRecord
 from alula.outgoing._encoders import as_mapping, json_encoder_of
 from alula.outgoing._redaction import hidden_value, shown_value
 from alula.types import COLLECTION_TYPES, SCALAR_TYPES, is_list, is_mapping
 
-__all__ = ["EncodedEvent", "decode_publication", "encode_publication", "read_header"]
+__all__ = ["EncodedEvent", "decode_event", "encode_event", "read_header"]
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 
 _NONE, _WHOLE, _OTHER = range(3)
-"""Whether the public part is the record itself, that of a redacted record, or something else."""
+"""What clients get: the record itself, the public part of a redacted record, or something else."""
 
-# The key that marks values of other types than JSON's. It is secret: clients choose the keys of
-# records, and must not be able to send a redacted record, or an id that equals another user's.
+# This key marks values with types that JSON does not have. It is secret, because clients choose the
+# keys of records: they must not be able to send a redacted record, or the id of another user.
 _TAG: Final = secrets.token_hex(16)
 
-# Made once: json.dumps with separators makes an encoder for each call.
+# Made once, because `json.dumps` with separators makes an encoder for each call.
 _dumps: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class EncodedEvent(NamedTuple):
-    """The first line of an encoded publication, which tells whether the rest is worth reading.
+    """An encoded event of which only the first line is decoded: many are not new.
 
     Attributes:
-        origin: The process that has published it.
+        origin: The process that published it.
         sequence: Its number there.
         time: When it was published, in seconds since 1970.
-        tag: The key that marks values of other types than JSON's.
-        body: The rest.
+        tag: The key that marks values with types that JSON does not have.
+        body: The other lines.
     """
 
     origin: str
@@ -58,41 +58,41 @@ class EncodedEvent(NamedTuple):
     body: bytes
 
 
-def encode_publication(publication: Publication) -> bytes:
-    """Return a publication as bytes.
+def encode_event(event: Event) -> bytes:
+    """Return an event as bytes.
 
     Raises:
-        TypeError: It holds a value that has no JSON form.
-        ValueError: It holds itself.
-        RecursionError: It holds itself, or too many levels.
+        TypeError: It contains a value that has no JSON form.
+        ValueError: A value contains itself.
+        RecursionError: A value contains itself, or has too many levels.
     """
-    data, public = publication.data, publication.public
-    # Most records are sent as they are, or redacted as a whole: then nothing travels twice.
+    record, data = event.record, event.data
+    # Most records are sent unchanged, or with their public part. Then nothing is sent twice.
     redaction = _OTHER
-    if public is data:
+    if data is record:
         redaction = _NONE
-    elif isinstance(data, RedactedRecord) and public is data.public:
+    elif isinstance(record, RedactedRecord) and data is record.public:
         redaction = _WHOLE
     body = [
-        publication.path,
-        publication.event,
-        _to_json(data),
+        event.path,
+        event.name,
+        _to_json(record),
         redaction,
-        _to_json(public) if redaction == _OTHER else None,
-        publication.method,
-        _to_json(publication.id),
-        _to_json(publication.query),
-        publication.provider,
-        _to_json(publication.user),
+        _to_json(data) if redaction == _OTHER else None,
+        event.method,
+        _to_json(event.id),
+        _to_json(event.query),
+        event.provider,
+        _to_json(event.user),
+        _to_json(event.route),
     ]
-    body += [publication.origin, publication.sequence, _to_json(publication.route)]
     now = round(time.time(), 3)
-    header = [_VERSION, publication.origin, publication.sequence, now, _TAG]
+    header = [_VERSION, event.origin, event.sequence, now, _TAG]
     return f"{_dumps(header)}\n{_dumps(body)}".encode()
 
 
 def read_header(event: bytes) -> EncodedEvent:
-    """Read the first line of an encoded publication.
+    """Read the first line of an encoded event.
 
     Raises:
         ValueError: It is not one, or of another version of Alula.
@@ -104,29 +104,43 @@ def read_header(event: bytes) -> EncodedEvent:
     return EncodedEvent(str(header[1]), int(header[2]), float(header[3]), str(header[4]), body)
 
 
-def decode_publication(event: EncodedEvent) -> Publication:
-    """Return the publication that `encode_publication` has encoded.
+def decode_event(encoded: EncodedEvent) -> Event:
+    """Return the event that `encode_event` has encoded.
 
     Raises:
         ValueError: It is not one.
     """
 
     def revive(value: dict[str, Any]) -> Any:
-        tagged = value.get(event.tag)
+        tagged = value.get(encoded.tag)
         if tagged is None:
             return value
         return _DECODERS[tagged[0]](*tagged[1:])
 
-    is_tagged = event.tag.encode() in event.body  # the hook is called for each object
-    body = json.loads(event.body, object_hook=revive if is_tagged else None)
-    path, name, data, redaction, public, *more = body
+    # The hook is called for each object, so only if there are such values.
+    is_tagged = encoded.tag.encode() in encoded.body
+    body = json.loads(encoded.body, object_hook=revive if is_tagged else None)
+    path, name, record, redaction, data, method, id_, query, provider, user, route = body
     if redaction != _OTHER:
-        public = data.public if redaction == _WHOLE else data
-    return Publication(path, name, data, public, *more)
+        data = record.public if redaction == _WHOLE else record
+    return Event(
+        path,
+        name,
+        record,
+        data,
+        origin=encoded.origin,
+        sequence=encoded.sequence,
+        route=route,
+        method=method,
+        id=id_,
+        query=query,
+        provider=provider,
+        user=user,
+    )
 
 
 def _to_json(value: Any) -> Any:
-    """Return a value with everything in it that is not of JSON's types tagged."""
+    """Return a value as JSON's types; values of other types become tagged objects."""
     type_ = type(value)  # pyright: ignore[reportUnknownVariableType]  # it calls the class of Any unknown
     if type_ in SCALAR_TYPES:
         return value
@@ -149,7 +163,7 @@ def _to_json(value: Any) -> Any:
 
 
 def _of_other_type(value: object) -> object:
-    """Return the JSON form of a type of the application, or of a subclass of JSON's types."""
+    """Return the JSON form of a value whose type is the application's own."""
     if isinstance(value, str | int | float):
         return value
     encoder = json_encoder_of(type(value))

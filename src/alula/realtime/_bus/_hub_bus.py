@@ -1,4 +1,4 @@
-"""`HubBus`: the workers of `alula serve` share their events by its hub."""
+"""`HubBus`: the workers of `alula serve` share their events through its hub."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from alula.realtime._bus._bus import Bus, BusEvent, RecentEvents
 __all__ = ["HubBus"]
 
 _ALL_KEPT: Final = b"all-0"
-"""A position of no hub, for which a hub sends everything that it keeps."""
+"""A position that no hub has. For it, a hub sends all events that it keeps."""
 
 
 class HubBus(Bus):
@@ -42,12 +42,12 @@ class HubBus(Bus):
             write_frame(streams[1], b"publish")
         reader, writer = streams
         try:
-            # All at once: the hub acknowledges one by one, and need not be waited for in between.
+            # All together, without waiting for the acknowledgement of each.
             writer.writelines([frame(event) for event in events])
             await writer.drain()
             await reader.readexactly(len(ACKNOWLEDGEMENT) * len(events))
         except BaseException:
-            # Also if cancelled: acknowledgements that come late would be taken for later ones.
+            # Also if cancelled: a late acknowledgement would be taken for that of a later event.
             writer.close()
             raise
         self._streams = streams
@@ -62,7 +62,7 @@ class HubBus(Bus):
             while True:
                 position, _, event = (await frames.read()).partition(b" ")
                 epoch, _, number = position.decode().partition("-")
-                # The hub has dropped what a worker that stalls for long has not read.
+                # The hub drops events if this worker does not read for long.
                 is_behind_gap = epoch == last_epoch and int(number) > int(last_number) + bool(event)
                 last_epoch, last_number = epoch, number
                 yield BusEvent(position.decode(), event, is_behind_gap)
@@ -88,7 +88,7 @@ class HubBus(Bus):
                     break
         finally:
             writer.close()
-        # With the first one, it has kept all since it started.
+        # If it has the first event, it has kept all since its start.
         return RecentEvents(recent, started_at(epoch) if first <= 1 else None)
 
     async def close(self) -> None:

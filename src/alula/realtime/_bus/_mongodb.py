@@ -1,4 +1,4 @@
-"""`MongoBus`: several machines share their events by a collection and its change stream."""
+"""`MongoBus`: several machines share their events through the change stream of a collection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["MongoBus"]
 
 _HISTORY_LOST: Final = frozenset({136, 280, 286})
-"""Codes of a change stream that cannot go on: its position is no longer in the oplog."""
+"""Error codes of a change stream whose position is no longer in the oplog."""
 
 _AWAIT_MS: Final = 1_000
 _MAX_RECENT_EVENTS: Final = 10_000
@@ -28,16 +28,16 @@ _log: Final = logging.getLogger("alula.realtime.bus")
 
 
 class MongoBus(Bus):
-    """Carries events by the change stream of a collection, for those who have a replica set.
+    """Carries events through the change stream of a collection, for users of a replica set.
 
-    Events take some milliseconds more than with `RedisBus`, and there is no further server. The
-    collection is created, with an index that removes old events.
+    Events take some milliseconds longer than with `RedisBus`, but no other server is needed. The
+    bus creates the collection, with an index that removes old events.
 
     Args:
-        collection: An empty collection for the events alone, of PyMongo's asynchronous client.
-            The server must be a member of a replica set; a single member is enough.
+        collection: An empty collection of PyMongo's asynchronous client, only for events. The
+            server must be a member of a replica set; a single member is enough.
         keep_seconds: How long events stay in the collection. Processes that were away catch up
-            from the oplog, whatever this is.
+            from the oplog, independently of this.
 
     Raises:
         TypeError: It is not a collection of the asynchronous client.
@@ -86,7 +86,7 @@ class MongoBus(Bus):
                 size += len(document["event"])
                 if size > self.max_recent_bytes:
                     break
-        # Those of one process at the same millisecond are in the order of their ids.
+        # By ids as well, because a process may publish several in the same millisecond.
         recent.sort(key=lambda document: (document["at"], document["_id"]))
         if len(recent) == _MAX_RECENT_EVENTS or size > self.max_recent_bytes:
             oldest = recent[0]["at"].replace(tzinfo=datetime.UTC).timestamp()
@@ -94,7 +94,7 @@ class MongoBus(Bus):
         return RecentEvents([document["event"] for document in recent], complete_since)
 
     async def events(self, after: str | None = None) -> AsyncGenerator[BusEvent, None]:
-        """Yield the events that are inserted after a position, a resume token."""
+        """Yield the events that are inserted after a position, which is a resume token."""
         watch = partial(
             self._collection.watch,
             [{"$match": {"operationType": "insert"}}],
@@ -105,22 +105,22 @@ class MongoBus(Bus):
         is_behind_gap = False
         start: dict[str, Any] = {"start_after": {"_data": after}} if after else {}
         if not after and loop_time - self._begun > _SECONDS_TO_CONNECT:
-            # The server came long after this process: others have published meanwhile.
+            # The server started long after this process, so others may have published meanwhile.
             reply = await self._collection.database.client.admin.command("ping")
             seconds = reply["operationTime"].time - math.ceil(loop_time - self._begun)
             start = {"start_at_operation_time": type(reply["operationTime"])(seconds, 1)}
         try:
-            # Not resume_after: that cannot go on after the collection was dropped.
+            # Not with resume_after, which fails after the collection was dropped.
             stream = await watch(**start)
         except Exception as error:
-            # Of PyMongo, an extra that is not imported for this alone.
+            # An error of PyMongo, which is an extra: not imported only for its class.
             if getattr(error, "code", None) not in _HISTORY_LOST:
                 raise
             _log.warning("%r was away for too long; events were missed: %s", self, error)
             is_behind_gap = True
             stream = await watch()
         async with stream:
-            # Also without an event: an old token may no longer be in the oplog.
+            # A new position, also without an event: an old one may have left the oplog.
             yield BusEvent(_position(stream.resume_token), b"", is_behind_gap)
             while stream.alive:
                 change: dict[str, Any] | None = await stream.try_next()

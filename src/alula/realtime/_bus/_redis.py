@@ -1,4 +1,4 @@
-"""`RedisBus`: several machines share their events by a stream of Redis or Valkey."""
+"""`RedisBus`: several machines share their events through a stream of Redis or Valkey."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from alula.realtime._bus._bus import Bus, BusEvent, RecentEvents
 __all__ = ["RedisBus"]
 
 _FIELD: Final = b"event"
-_FIRST_POSITION: Final = b"first"  # that of an event which is published again
+_FIRST_POSITION: Final = b"first"  # the field of an event that is published again
 _EVENTS_AT_ONCE: Final = 256
 _RECENT_EVENTS: Final = 1_000
 _RECENT_BYTES: Final = 32 * 1024 * 1024
-"""Of what it has published itself, a process keeps the latest events in its memory."""
+"""How many of its own events a process keeps in memory, to publish them again."""
 
 _REWIND_MS: Final = 10_000
-"""After a failover, the clock that numbers events may be behind; so a reader goes back a little."""
+"""How far a reader goes back after a failover, as the clock of the new server may be behind."""
 
 
 class RedisBus(Bus):
-    """Carries events by a stream, so that a process that was away catches up.
+    """Carries events through a stream, from which a process that was away can catch up.
 
-    Nothing needs to be configured in Redis. If it loses data when it restarts, each process
-    publishes its latest events again, so a Redis without persistence serves as well.
+    Redis needs no configuration. If it loses data in a restart, each process publishes its latest
+    events again. So a Redis without persistence is enough.
 
     Args:
         url: ``redis://host:port/database``, ``rediss://`` with TLS, or ``unix://``; with a user
-            and a password if it needs them.
-        stream: The key of the stream. Applications that share a Redis need keys of their own.
+            and a password if Redis needs them.
+        stream: The key of the stream. Each application that shares a Redis needs its own.
         keep: How many events the stream keeps, approximately.
         timeout: Seconds that Redis may take to respond.
 
@@ -53,13 +53,13 @@ class RedisBus(Bus):
         self._stream = stream
         self._keep = keep
         self._timeout = timeout
-        self._connect(timeout)  # connects to nothing yet: a wrong URL is an error here and now
-        self._publisher: _Client | None = None
+        self._connect(timeout)  # does not connect yet, but raises for a wrong URL
+        self._publisher: _RedisClient | None = None
         self._lock = asyncio.Lock()
         self._first_position = "0-0"
         self._begun = 0.0  # when this process began to listen
-        self._begun_at = (0, 0)  # the same as a position
-        # What this process has published last, and in which run of the server.
+        self._begun_at = (0, 0)  # that time as a position
+        # The last events of this process, and the id of the server's run that has them.
         self._recent: deque[_Published] = deque()
         self._recent_bytes = 0
         self._run_id: object = None
@@ -67,7 +67,7 @@ class RedisBus(Bus):
         self._may_connect = True
 
     def __repr__(self) -> str:
-        parts = urlsplit(self._url)  # without a password: this is written to the log
+        parts = urlsplit(self._url)  # without the password, because this gets into the log
         where = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
         return f"RedisBus({where!r})"
 
@@ -104,7 +104,8 @@ class RedisBus(Bus):
                 if after is None:
                     newest = await client.xrevrange(self._stream, count=1)
                     after = newest[0][0].decode() if newest else "0-0"
-                    # Redis may come long after this process: others have published meanwhile.
+                    # Redis may start long after this process, and others may publish before it
+                    # listens.
                     seconds, microseconds = await client.time()
                     waited = (time.monotonic() - self._begun) * 1000
                     begun = f"{seconds * 1000 + microseconds // 1000 - int(waited)}-0"
@@ -112,7 +113,7 @@ class RedisBus(Bus):
                     after = self._first_position = min(after, begun, key=_numbers_of)
                 else:
                     oldest = await client.xrange(self._stream, count=1)
-                    # Trimmed, and not lost by a restart: then each process publishes again.
+                    # Only if events were trimmed. After a restart, they are published again.
                     is_behind_gap = (
                         bool(oldest)
                         and _numbers_of(oldest[0][0].decode()) > _numbers_of(after)
@@ -124,7 +125,7 @@ class RedisBus(Bus):
                         await self._restore_lost_events(client)
             yield BusEvent(after, b"", is_behind_gap)
             while True:
-                # Not for ever: a network that drops packets would never be noticed.
+                # With a limit, to notice a network that drops all packets.
                 async with asyncio.timeout(2 * self._timeout):
                     streams = await client.xread(
                         {self._stream: after},
@@ -136,12 +137,12 @@ class RedisBus(Bus):
                     is_old = _first_position_of(fields) < self._begun_at
                     yield BusEvent(after, b"" if is_old else fields.get(_FIELD, b""))
 
-    async def _where_to_go_on(self, client: _Client, after: str) -> str:
-        """Return a position from which nothing is missed; what arrived before is dropped."""
+    async def _where_to_go_on(self, client: _RedisClient, after: str) -> str:
+        """Return a position to continue from without missing events. The relay drops old ones."""
         newest = await client.xrevrange(self._stream, count=1)
         last = _numbers_of(newest[0][0].decode()) if newest else (0, 0)
         if last < _numbers_of(after):
-            # What was there is lost, and the clock may be far behind that of its numbers.
+            # Redis has lost events, and its clock may be far behind the numbers that they had.
             return self._first_position if _numbers_of(self._first_position) <= last else "0-0"
         rewound = f"{max(0, _numbers_of(after)[0] - _REWIND_MS)}-0"
         return max(rewound, self._first_position, key=_numbers_of)
@@ -164,8 +165,8 @@ class RedisBus(Bus):
             uptime = (await client.info("server"))["uptime_in_seconds"]
         if at is not None:
             return RecentEvents(recent[::-1], _numbers_of(at)[0] / 1000)
-        # A stream that is not trimmed has all since the server started, with or without its data.
-        # That is known to a second; what was lost just before shows by the numbers of its process.
+        # An untrimmed stream has all events since the start of the server, which is known to the
+        # second. Events lost in that second are noticed by the gap in their numbers.
         return RecentEvents(recent[::-1], min(oldest, time.time() - int(str(uptime)) - 1))
 
     async def close(self) -> None:
@@ -174,20 +175,20 @@ class RedisBus(Bus):
         if publisher is not None:
             await publisher.aclose()
 
-    async def _check_reconnect(self, connection: _Connection) -> None:
-        """Let the client not replace a connection silently: lost events are published before."""
+    async def _check_reconnect(self, connection: _RedisConnection) -> None:
+        """Prevent a silent reconnect: lost events must be published again first."""
         if not self._may_connect:
             from redis.exceptions import ConnectionError as Ended  # noqa: PLC0415  # an extra
 
-            # Its own error: after another one, the client would keep the half-open connection.
+            # An error of redis itself: after any other, the client keeps the half-open connection.
             raise Ended("the connection has ended")
         await connection.on_connect()
 
     def _connect(
         self,
         socket_timeout: float | None,
-        on_connect: Callable[[_Connection], Awaitable[None]] | None = None,
-    ) -> _Client:
+        on_connect: Callable[[_RedisConnection], Awaitable[None]] | None = None,
+    ) -> _RedisClient:
         try:
             from redis.asyncio import Redis  # noqa: PLC0415  # an extra
         except ImportError as error:
@@ -196,38 +197,40 @@ class RedisBus(Bus):
                 " pip install 'alula[redis]'"
             ) from error
         options: dict[str, Any] = {
-            "protocol": 2,  # responses of protocol 3 have other forms
-            "retry": None,  # the relay tries again
+            "protocol": 2,  # protocol 3 has other forms of responses
+            "retry": None,  # the relay does that
             "socket_timeout": socket_timeout,
             "socket_connect_timeout": self._timeout,
             "redis_connect_func": on_connect,
         }
-        return cast("_Client", Redis.from_url(self._url, **options))  # pyright: ignore[reportUnknownMemberType]  # its keywords have no types
+        return cast("_RedisClient", Redis.from_url(self._url, **options))  # pyright: ignore[reportUnknownMemberType]  # its keywords have no types
 
-    async def _add(self, client: _Client, entries: Sequence[Mapping[bytes, bytes]]) -> list[bytes]:
+    async def _add(
+        self, client: _RedisClient, entries: Sequence[Mapping[bytes, bytes]]
+    ) -> list[bytes]:
         pipeline = client.pipeline(transaction=False)
         for entry in entries:
             pipeline.xadd(self._stream, entry, maxlen=self._keep, approximate=True)
         return await pipeline.execute()
 
-    async def _restore_lost_events(self, client: _Client) -> None:
-        """Publish again what a server that has restarted, or its successor, has lost.
+    async def _restore_lost_events(self, client: _RedisClient) -> None:
+        """Publish events again that were lost in a restart or a failover.
 
-        Called under the lock, before newer events are added: the order stays.
+        Call it under the lock, before newer events are added, to keep the order.
         """
         if not self._may_have_restarted:
             return
         run_id = (await client.info("server")).get("run_id")
         if self._recent and run_id != self._run_id:
             pipeline = client.pipeline(transaction=False)
-            for each in self._recent:  # alone: events of others between them may be many
+            for each in self._recent:  # not as a range, which may have many events of others
                 pipeline.xrange(self._stream, min=each.at, max=each.at)
             kept = {at for entries in await pipeline.execute() for at, _ in entries}
             renewed = [each for each in self._recent if each.at in kept]
             lost = [each for each in self._recent if each.at not in kept]
             for start in range(0, len(lost), _EVENTS_AT_ONCE):
                 some = lost[start : start + _EVENTS_AT_ONCE]
-                # Processes that began later would take them for new ones.
+                # With the first position, so that processes which began later ignore them.
                 entries = [{_FIELD: each.event, _FIRST_POSITION: each.first} for each in some]
                 positions = await self._add(client, entries)
                 renewed += [e._replace(at=at) for e, at in zip(some, positions, strict=True)]
@@ -244,7 +247,7 @@ class _Published(NamedTuple):
     Attributes:
         at: Its position.
         event: The event.
-        first: The position that it had before a server lost it.
+        first: Its position when it was published for the first time.
     """
 
     at: bytes
@@ -252,8 +255,8 @@ class _Published(NamedTuple):
     first: bytes
 
 
-class _Pipeline(Protocol):
-    """Commands that are sent at once."""
+class _RedisPipeline(Protocol):
+    """Commands that are sent together."""
 
     def xadd(
         self, name: str, fields: Mapping[bytes, bytes], *, maxlen: int, approximate: bool
@@ -264,14 +267,14 @@ class _Pipeline(Protocol):
     async def execute(self) -> list[Any]: ...
 
 
-class _Connection(Protocol):
+class _RedisConnection(Protocol):
     """A connection of the client."""
 
     async def on_connect(self) -> None: ...
 
 
-class _Client(Protocol):
-    """What is used of ``redis.asyncio.Redis``, whose types differ between its versions."""
+class _RedisClient(Protocol):
+    """The part of ``redis.asyncio.Redis`` that is used here; its types differ between versions."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -279,7 +282,7 @@ class _Client(Protocol):
 
     async def aclose(self) -> None: ...
 
-    def pipeline(self, *, transaction: bool) -> _Pipeline: ...
+    def pipeline(self, *, transaction: bool) -> _RedisPipeline: ...
 
     async def info(self, section: str) -> dict[str, object]: ...
 
@@ -302,7 +305,7 @@ def _numbers_of(position: str) -> tuple[int, int]:
 
 
 def _first_position_of(fields: Mapping[bytes, bytes]) -> tuple[float, int]:
-    """Return where an event was before it was published again, else a position behind all."""
+    """Return the first position of an event that was published again, else one after all others."""
     first = fields.get(_FIRST_POSITION)
     try:
         return (math.inf, 0) if first is None else _numbers_of(first.decode())
@@ -311,7 +314,7 @@ def _first_position_of(fields: Mapping[bytes, bytes]) -> tuple[float, int]:
 
 
 def _position_before(position: str) -> str | None:
-    """Return the largest position before one; older servers know no open ranges."""
+    """Return the largest position before another, as older servers have no open ranges."""
     milliseconds, number = _numbers_of(position)
     if number:
         return f"{milliseconds}-{number - 1}"

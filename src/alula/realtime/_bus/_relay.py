@@ -1,7 +1,7 @@
 """The relay between the channels of one process and a bus.
 
-Local connections get their events without it. It queues what goes out, drops what comes back or
-arrives twice, and carries on with the next event once a bus that was away is back.
+Local connections get their events without it. The relay queues events for the bus, drops events
+that come back or arrive twice, and continues with the next event when a bus that was away is back.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from alula._channels import Channels, Publication
+from alula._channels import Channels, Event
 from alula._user_code import is_cancelled
 from alula.realtime._bus._bus import Bus
-from alula.realtime._bus._codec import decode_publication, encode_publication, read_header
+from alula.realtime._bus._codec import decode_event, encode_event, read_header
 
 if TYPE_CHECKING:
     from alula.realtime._bus._unsent import UnsentMark
@@ -28,14 +28,14 @@ __all__ = ["Relay", "RelaySettings"]
 
 _EVENTS_AT_ONCE: Final = 256
 _BYTES_AT_ONCE: Final = 1024 * 1024
-"""A bus must take so many within `RelaySettings.publish_timeout`, or else they are sent again and
-again, and nothing behind them is sent."""
+"""How many events and bytes are published together. A bus must accept them within
+`RelaySettings.publish_timeout`; until then they are sent again and again, before all others."""
 
 _EVENTS_PER_TURN: Final = 64
-"""After so many received events, calls and connections have their turn on the event loop."""
+"""How many events are received before calls and connections have their turn."""
 
 _MAX_ORIGINS: Final = 10_000
-"""Of how many processes the latest sequence number is remembered; restarts make new ones."""
+"""How many processes are remembered with their latest number; each restart makes a new one."""
 
 _log: Final = logging.getLogger("alula.realtime.bus")
 
@@ -45,13 +45,13 @@ class RelaySettings:
     """Limits and pauses of a relay.
 
     Attributes:
-        max_pending: How many events wait for a bus that is away; then the oldest are dropped.
-        max_pending_bytes: The size of these events.
-        first_pause: Seconds before the first new try.
-        longest_pause: Seconds before a try after many failed ones.
-        publish_timeout: Seconds that a bus may take for a number of events.
-        recall_timeout: Seconds to read events from before the process listened.
-        flush_timeout: Seconds to publish what waits when the application stops.
+        max_pending: How many events wait for a bus that is away. Then the oldest are dropped.
+        max_pending_bytes: How many bytes these events may have.
+        first_pause: Seconds between a failure and the next try.
+        longest_pause: Seconds between two tries after many failures.
+        publish_timeout: Seconds in which a bus must accept several events.
+        recall_timeout: Seconds in which a bus must return its earlier events.
+        flush_timeout: Seconds for publishing the waiting events when the application stops.
     """
 
     max_pending: int = 10_000
@@ -70,11 +70,11 @@ class Relay:
         channels: The channels of the application.
         bus: The bus.
         settings: Limits and pauses.
-        mark: Tells the next worker whether events were left when this process was killed.
+        mark: Tells the next worker if this process is killed while events wait.
 
     Attributes:
         dropped: How many events were not published: too many waited, or they had no JSON form.
-        missed: How many events of other processes did not arrive here.
+        missed: How many events of other processes did not arrive.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Relay:
         self._position: str | None = None
         self._is_listening = False
         self._sequences: OrderedDict[str, int] = OrderedDict()
-        # By direction: since when the bus fails, by the clock of this process.
+        # Since when publishing or receiving has failed, by the monotonic clock.
         self._failing_since: dict[str, float] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -118,8 +118,8 @@ class Relay:
         return "away" if self._failing_since else "ok"
 
     def start(self) -> None:
-        """Begin to publish and to receive; nothing waits for the bus."""
-        # Of its own: a server that forks its workers after the import gives all of them the same.
+        """Begin to publish and to receive, without waiting for the bus."""
+        # A new name, because forked workers have the same one from before the fork.
         self._channels.origin = secrets.token_urlsafe(9)
         self._channels.forward = self.forward
         if self._channels.log is not None:
@@ -132,7 +132,7 @@ class Relay:
         ]
 
     async def stop(self) -> None:
-        """Publish what waits, for a few seconds at most, and close the bus."""
+        """Publish the waiting events, for a few seconds at most, and close the bus."""
         self._channels.forward = None
         publishing, receiving = self._tasks
         receiving.cancel()
@@ -147,41 +147,41 @@ class Relay:
         try:
             async with asyncio.timeout(self._settings.flush_timeout):
                 await self._bus.close()
-        except Exception as error:  # noqa: BLE001  # of any engine; everything was said before
+        except Exception as error:  # noqa: BLE001  # of any engine; its failures were logged before
             _log.debug("closing %r failed: %r", self._bus, error)
         if self._mark is not None:
             self._mark.close()
 
     # -- to the bus ----------------------------------------------------------------------------
 
-    def forward(self, publication: Publication) -> None:
+    def forward(self, event: Event) -> None:
         """Queue an event of this process; never waits and never raises."""
         try:
-            # Now, not when it is sent: the application may change the record meanwhile.
-            event = encode_publication(publication)
+            # Encoded now, because the application may change the record before it is sent.
+            encoded = encode_event(event)
         except Exception:  # noqa: BLE001  # of the user's types
             _log.exception(
                 "the event %r of %r is not published to other processes: it cannot be encoded",
-                publication.event,
-                publication.path,
+                event.name,
+                event.path,
             )
             self.dropped += 1
             return
-        if len(event) > self._bus.max_event_bytes:
+        if len(encoded) > self._bus.max_event_bytes:
             _log.error(
                 "the event %r of %r is not published to other processes: its %d bytes are over"
                 " the limit of %d",
-                publication.event,
-                publication.path,
-                len(event),
+                event.name,
+                event.path,
+                len(encoded),
                 self._bus.max_event_bytes,
             )
             self.dropped += 1
             return
         if self._mark is not None and self._idle.is_set():
-            self._mark.set(has_unsent=True)  # before the call is answered
-        self._pending.append(event)
-        self._pending_bytes += len(event)
+            self._mark.set(has_unsent=True)  # before the client gets its answer
+        self._pending.append(encoded)
+        self._pending_bytes += len(encoded)
         settings = self._settings
         while (
             len(self._pending) > settings.max_pending
@@ -211,7 +211,7 @@ class Relay:
                 await self._added.wait()
                 continue
             async with asyncio.timeout(self._settings.publish_timeout):
-                # If it fails, all are published again: receivers drop what they have.
+                # If this fails, all are published again, and receivers drop duplicates.
                 await self._bus.publish_many(self._in_flight)
             self._in_flight = []
             self._succeeded("publish")
@@ -238,7 +238,7 @@ class Relay:
                     if header.origin != self._channels.origin and self._is_next(
                         header.origin, header.sequence
                     ):
-                        self._channels.receive(decode_publication(header))
+                        self._channels.receive(decode_event(header))
                 count += 1
                 if count % _EVENTS_PER_TURN == 0:
                     await asyncio.sleep(0)
@@ -249,14 +249,14 @@ class Relay:
         try:
             yield
         except Exception:  # noqa: BLE001  # whatever decoding raises
-            # One that cannot be read must not keep those behind it away.
+            # It must not stop the events after it.
             _log.exception("an event of %r is left out: it cannot be read", self._bus)
 
     async def _recall(self, position: str) -> None:
-        """Let the event log know what was published before this process listened.
+        """Add the events to the log that were published before this process listened.
 
         Args:
-            position: Where it listens from.
+            position: The position where it began to listen.
         """
         log = self._channels.log
         if log is None:
@@ -273,10 +273,10 @@ class Relay:
                         if not self._sequences:
                             complete_since = min(complete_since, header.time)
                         self._sequences[header.origin] = header.sequence
-                        if header.time < log.oldest:  # its number is enough
+                        if header.time < log.oldest:  # only its number is needed
                             log.advance(header.origin, header.sequence, header.time)
                         else:
-                            await self._channels.recall(decode_publication(header), header.time)
+                            await self._channels.recall(decode_event(header), header.time)
                     if count % _EVENTS_PER_TURN == 0:
                         await asyncio.sleep(0)
                 since = recent.complete_since
@@ -291,7 +291,7 @@ class Relay:
         log.end_recall(complete_since)
 
     def _is_next(self, origin: str, sequence: int) -> bool:
-        """Tell whether an event is a new one of its process, and count those that are missing."""
+        """Tell whether an event is new, and count missing events of its process."""
         last = self._sequences.get(origin)
         if last is not None:
             if sequence <= last:

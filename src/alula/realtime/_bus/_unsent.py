@@ -1,7 +1,7 @@
-"""A mark that outlives a killed worker: whether it had events that no other process has.
+"""A mark that stays when a worker is killed: did it have events that no other process got?
 
-Each worker of `alula serve` has a file of one byte, mapped into its memory and locked. The lock
-ends with the process, the byte does not: the worker that replaces a killed one finds it.
+Each worker of `alula serve` has a file of one byte, which it locks and maps into its memory. When
+the process ends, the lock is released, but the byte stays. The next worker finds it.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ class UnsentMark:
     """
 
     def __init__(self, directory: Path, worker_id: str) -> None:
-        # Several applications of one worker have a mark each.
+        # With a number, because a worker may have several applications.
         self._path = directory / f"{worker_id}.{next(_numbers)}{_SUFFIX}"
         new = self._path.with_suffix(".new")
         self._file = new.open("wb+")
         self._file.write(b"\0")
         self._file.flush()
-        # Of the process, not of the file: child processes do not hold it.
+        # This lock belongs to the process, so child processes do not keep it.
         fcntl.lockf(self._file, fcntl.LOCK_EX)
         self._map = mmap.mmap(self._file.fileno(), 1)
-        new.rename(self._path)  # now, so that others see it locked
+        new.rename(self._path)  # only now, so that others never see it unlocked
 
     def set(self, *, has_unsent: bool) -> None:
-        """Note whether events wait for the bus."""
+        """Write whether events wait for the bus."""
         self._map[0] = has_unsent
 
     def close(self) -> None:
-        """Remove the mark, unless events were left: the next worker tells of them."""
+        """Remove the mark, unless events were left: then the next worker reports the gap."""
         has_unsent = self._map[0]
         self._map.close()
         self._file.close()
@@ -57,7 +57,7 @@ class UnsentMark:
 
 
 def take_marks_of_dead_workers(directory: Path, worker_id: str) -> bool:
-    """Remove the marks of workers that have ended; return whether one of them had unsent events.
+    """Remove the marks of workers that have ended; return whether any of them had unsent events.
 
     Args:
         directory: The directory of the sockets of all workers.
@@ -66,12 +66,12 @@ def take_marks_of_dead_workers(directory: Path, worker_id: str) -> bool:
     has_unsent = False
     for path in directory.glob(f"*{_SUFFIX}"):
         if path.name.startswith(f"{worker_id}."):
-            continue  # to open and close a file of this process would unlock it
+            continue  # closing a file that this process has locked would release the lock
         try:
             with path.open("rb+") as file:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 has_unsent |= os.pread(file.fileno(), 1, 0) == b"\1"
                 path.unlink()
         except OSError:
-            continue  # that worker runs, or another one has taken the mark
+            continue  # that worker is running, or another one is removing the mark
     return has_unsent

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
 from sqlalchemy import types
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects import sqlite as sqlite_dialect
 from sqlalchemy.engine import Dialect as EngineDialect
+from sqlalchemy.sql.compiler import TypeCompiler
 
 from alula.adapters.sql._columns._column_types import (
     BooleanType,
@@ -38,6 +39,23 @@ ENGINE_DIALECTS: Final[dict[Dialect, EngineDialect]] = {
     "sqlite": sqlite_dialect.dialect(),
 }
 """What SQLAlchemy needs to know which of its types a dialect has."""
+
+
+class _VariantChooser(TypeCompiler):
+    """Returns the variant of a type for a dialect, where other compilers return its SQL.
+
+    `TypeEngine.dialect_impl` does not do: it replaces CHAR and REAL by types of the dialect.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., AnyType]:
+        return _same_type  # for `visit_VARCHAR` and so on
+
+
+def _same_type(type_: AnyType, **_options: object) -> AnyType:
+    return type_
+
+
+_VARIANTS: Final = {name: _VariantChooser(dialect) for name, dialect in ENGINE_DIALECTS.items()}
 
 _INTEGER_BITS: Final = ((types.SmallInteger, 16), (types.BigInteger, 64), (types.Integer, 32))
 _ORDERED: Final = (
@@ -106,9 +124,9 @@ def database_type(type_: AnyType, dialect: Dialect) -> AnyType:
     """Return the type that a column has in a dialect, where it has variants or a decorator."""
     if isinstance(type_, types.TypeDecorator):
         return type_.type_engine(ENGINE_DIALECTS[dialect])
-    # dialect_impl() would lose that a type is CHAR or REAL.
-    variants: Mapping[str, AnyType] = type_._variant_mapping  # noqa: SLF001  # has no other name
-    return variants.get(dialect, type_)
+    found = cast("AnyType | str", _VARIANTS[dialect].process(type_))
+    # A type with a compiler of its own (`sqlalchemy.ext.compiler`) gives SQL, and has no variants.
+    return type_ if isinstance(found, str) else found
 
 
 class ForeignType(types.UserDefinedType[Any]):

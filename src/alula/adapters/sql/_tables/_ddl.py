@@ -280,9 +280,12 @@ class StrictTypes(SQLiteTypeCompiler):
 
 
 class AllQuoted(SQLiteIdentifierPreparer):
-    def _requires_quotes(self, value: str) -> bool:  # noqa: ARG002  # SQLAlchemy's
-        # SQLAlchemy's list of reserved words lacks some, such as "nothing".
-        return True
+    def quote(self, ident: str, _force: object = None) -> str:
+        """Quote a name, whether it is a reserved word or not.
+
+        SQLAlchemy's own list of reserved words lacks some, such as "nothing".
+        """
+        return self.quote_identifier(ident)
 
 
 class _StrictDialect(SQLiteDialect):

@@ -1,11 +1,11 @@
-"""Events as frames of socket.io."""
+"""Events become frames of socket.io."""
 
 from __future__ import annotations
 
 import pytest
 
-from alula._connection import EventMessage
-from alula.realtime._frames import encode_event
+from alula._connection import Event
+from alula.realtime._sockets import encode_event
 
 
 @pytest.mark.parametrize(
@@ -13,9 +13,9 @@ from alula.realtime._frames import encode_event
     [("messages", "messages created"), ("boxes/:id", "boxes/:id created"), ("", "/ created")],
 )
 def test_clients_listen_by_path_and_name(path, name):
-    assert encode_event(EventMessage(path, "created", {})) == [f'42["{name}",{{}}]']
+    assert encode_event(Event(path, "created", {}, {})) == [f'42["{name}",{{}}]']
 
 
 def test_an_event_without_a_json_form_is_logged_and_not_sent(caplog):
-    assert encode_event(EventMessage("messages", "created", object())) == []
+    assert encode_event(Event("messages", "created", None, object())) == []
     assert "the event created of 'messages' was not sent" in caplog.text

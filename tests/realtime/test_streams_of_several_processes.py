@@ -13,7 +13,7 @@ from tests.realtime.test_sse import Stream
 from tests.waiting import eventually
 
 from alula import App
-from alula._channels import Publication
+from alula._channels import Event
 from alula._hub import Hub, WorkerDirectory
 from alula.adapters.memory import MemoryService
 from alula.authentication import protect
@@ -304,10 +304,8 @@ def heard(app, origin, *sequences):
     """Let an application hear events of another process."""
     for n in sequences:
         data = {"n": n}
-        publication = Publication(
-            "messages", "created", data, data, "create", None, {}, "rest", None, origin, n
-        )
-        app.channel_registry.receive(publication)
+        event = Event("messages", "created", data, data, origin=origin, sequence=n, method="create")
+        app.channel_registry.receive(event)
 
 
 async def test_a_client_that_passes_a_slow_process_gets_nothing_twice(listen):

@@ -11,8 +11,8 @@ from tests.realtime.test_socketio import make
 from tests.waiting import eventually
 
 from alula._hub import Hub, WorkerDirectory
-from alula.realtime import _elsewhere, _handover
-from alula.realtime._elsewhere import Elsewhere
+from alula.realtime import _handover, _session_proxy
+from alula.realtime._session_proxy import SessionProxy
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ async def test_a_client_that_leaves_at_once_is_forgotten(workers):
 
 
 async def test_a_client_that_sends_without_end_is_disconnected(workers, monkeypatch):
-    monkeypatch.setattr(_elsewhere, "_MAX_FRAMES", 3)
+    monkeypatch.setattr(_session_proxy, "_MAX_FRAMES", 3)
     one, two = await workers(), await workers()
     told, offset = await asleep(one)
     peer = Peer(two)
@@ -207,17 +207,17 @@ class FakeSession:
 
 async def test_what_waits_for_the_other_worker_is_bounded_by_bytes():
     session = FakeSession()
-    elsewhere = Elsewhere(session, None, ["40{}"], None)
+    proxy = SessionProxy(session, None, ["40{}"], None)
     frame = b"x" * 600_000
     for _ in range(2):
-        elsewhere.receive(frame)
+        proxy.receive(frame)
     assert session.reason is None
-    elsewhere.receive(frame)
+    proxy.receive(frame)
     assert session.reason == "transport error"
     session.reason = None
     for _ in range(4):  # the other worker reads
-        await elsewhere._next_message()
-    elsewhere.receive(frame)
+        await proxy._next_message()
+    proxy.receive(frame)
     assert session.reason is None
 
 

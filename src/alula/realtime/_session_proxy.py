@@ -1,7 +1,8 @@
-"""Recovery at another worker: a client comes back where its connection does not sleep.
+"""Recovery at another worker: a client comes back to a worker that does not have its connection.
 
-The connection stays in its worker, since what an application keeps in it cannot travel. The worker
-that the client came to passes the frames of both directions on, as a websocket of its own.
+The connection stays in its worker, because the objects that an application keeps in it cannot be
+sent. Instead, the worker that the client came to passes the frames in both directions, and looks
+like a websocket client to the other worker.
 """
 
 from __future__ import annotations
@@ -12,30 +13,30 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from alula._wire import OPEN, PING, PONG, VERSION, Frame
-from alula.realtime._engine import WEBSOCKET, Session, Work
+from alula.realtime._engine import WEBSOCKET, EngineSession, Work
 from alula.realtime._handover import Handover
 from alula.realtime._handshake import Handshake
 
-__all__ = ["Elsewhere"]
+__all__ = ["SessionProxy"]
 
 _MAX_FRAMES: Final = 1_000
 _MAX_BYTES: Final = 1_048_576
-"""How many frames may wait for the other worker; further bytes are refused behind so many."""
+"""How many frames and bytes may wait for the other worker."""
 
 
-class Elsewhere:
+class SessionProxy:
     """Passes the frames of a session to another worker.
 
     Args:
         session: The session of the client here.
         handshake: The request that opened it.
-        join: The frames by which the client joins.
-        accepted: Called once the session needs to join no more.
+        join: The frames with which the client joins.
+        accepted: Called when the session need no longer join here.
     """
 
     def __init__(
         self,
-        session: Session,
+        session: EngineSession,
         handshake: Handshake,
         join: list[Frame],
         accepted: Callable[[], None],
@@ -51,8 +52,8 @@ class Elsewhere:
         for frame in join:
             self.receive(frame)
 
-    def receive(self, frame: Frame, at_once: bool = False) -> None:  # noqa: ARG002  # it never runs here
-        """Take a frame of the client."""
+    def receive(self, frame: Frame, at_once: bool = False) -> None:  # noqa: ARG002  # nothing runs here
+        """Pass a frame of the client on."""
         kind = "text" if isinstance(frame, str) else "bytes"
         if self._messages.qsize() < _MAX_FRAMES and self._bytes <= _MAX_BYTES:
             self._bytes += len(frame)
@@ -61,17 +62,17 @@ class Elsewhere:
             self._session.close("transport error")
 
     def closed(self, reason: str) -> None:  # noqa: ARG002  # the name of the protocol
-        """Tell the other worker that the client is away; its connection sleeps again."""
+        """Tell the other worker that the client has left, so its connection sleeps again."""
         self._accepted()
         self._messages.put_nowait({"type": "websocket.disconnect", "code": 1006})
 
     async def run(self, handover: Handover, worker_id: str, join: Callable[[], Work]) -> None:
-        """Pass frames on until either side ends.
+        """Pass frames until either side ends.
 
         Args:
-            handover: Reaches the other worker.
-            worker_id: Its name.
-            join: Joins here, if the other worker refuses the websocket.
+            handover: Connects to the other worker.
+            worker_id: The name of that worker.
+            join: Joins here, in case the other worker refuses the websocket.
         """
         handshake = self._handshake
         query = {**handshake.query, "EIO": VERSION, "transport": WEBSOCKET}
@@ -86,7 +87,7 @@ class Elsewhere:
         }
 
         async def refuse(*_: object) -> None:
-            """Leave the websocket without a response: that worker has ended."""
+            """Do nothing: that worker has ended, so the client joins here."""
 
         await handover.hand_over(worker_id, scope, self._next_message, self._take, refuse)
         if self._is_accepted:
@@ -101,7 +102,7 @@ class Elsewhere:
         return message
 
     async def _take(self, message: MutableMapping[str, Any]) -> None:
-        """Take a message of the other worker."""
+        """Handle a message of the other worker."""
         if message["type"] == "websocket.accept":
             self._is_accepted = True
             self._accepted()
@@ -109,9 +110,9 @@ class Elsewhere:
             text: str | None = message.get("text")
             frame: Frame = message["bytes"] if text is None else text
             if frame == PING:
-                self.receive(PONG)  # the client has the heartbeats of its session here
+                self.receive(PONG)  # the client itself is pinged by its session here
             elif isinstance(frame, bytes) or not frame.startswith(OPEN):
                 self._session.send(frame)
         elif message["type"] == "websocket.close" and self._is_accepted:
-            # Now: the other worker goes on until it is told that the client has left.
+            # Immediately, because the other worker waits to be told that the client has left.
             self._session.close("transport close")
