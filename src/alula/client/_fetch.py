@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from alula.client._codec import Request, Response
+from alula.client._per_process import PerProcess
 from alula.client._transport import (
     AsyncTransport,
+    BlockingTransport,
     SendOptions,
-    SyncTransport,
     aborted_error,
     connection_failed,
     too_large,
@@ -136,20 +137,22 @@ class ThreadTransport(AsyncTransport[Request, Response]):
             pool.close()
 
 
-class SocketTransport(SyncTransport[Request, Response]):
-    """Sends with the standard library, blocking."""
+class SocketTransport(BlockingTransport[Request, Response]):
+    """Sends with the standard library, in the thread that calls.
+
+    A `Portal` would hand each call to its event loop, which would hand it to a thread: twice the
+    processor time of a call (`make bench only=client`, "fetch, blocking").
+    """
 
     def __init__(self) -> None:
-        self._pool: ConnectionPool | None = None
+        self._pool: PerProcess[ConnectionPool] = PerProcess(_new_pool)
 
     async def send(self, request: Request, options: SendOptions) -> Response:
         """Send a request and return the response; a signal closes its connection."""
-        from alula.client._pool import ConnectionPool, Exchange  # noqa: PLC0415  # slow to load
+        from alula.client._pool import Exchange  # noqa: PLC0415  # slow to load
 
         _refuse_more(options.extra)
-        if self._pool is None:
-            self._pool = ConnectionPool()
-        exchange = Exchange(self._pool, request, options.timeout, options.max_size)
+        exchange = Exchange(self._pool.get(), request, options.timeout, options.max_size)
         if options.signal is None:
             return exchange.run()
         if options.signal.aborted:
@@ -162,9 +165,15 @@ class SocketTransport(SyncTransport[Request, Response]):
 
     async def close(self) -> None:
         """Close the idle connections."""
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+        pool = self._pool.pop()
+        if pool is not None:
+            pool.close()
+
+
+def _new_pool() -> ConnectionPool:
+    from alula.client._pool import ConnectionPool  # noqa: PLC0415  # slow to load
+
+    return ConnectionPool()
 
 
 def _refuse_more(more: Mapping[str, Any]) -> None:
