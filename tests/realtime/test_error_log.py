@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 
+import pytest
+
 from alula._repeats import RepeatLimit
-from alula.errors import NotFound, Unavailable
-from alula.realtime._calls import log_error
+from alula.errors import BadRequest, NotFound, Unavailable
+from alula.realtime._calls import encode_error, log_error
 from alula.realtime._limits import LogLimit
 
 
@@ -30,3 +32,12 @@ def test_an_outage_does_not_fill_the_log(caplog, monkeypatch):
 
 def test_errors_of_clients_are_never_left_out(caplog):
     assert len(messages_of(caplog, NotFound("No"), NotFound("No"))) == 2
+
+
+@pytest.mark.parametrize("given", ["0", "1"])
+def test_a_client_gets_the_notes_only_under_alula_dev(given, monkeypatch):
+    monkeypatch.setenv("ALULA_HINTS", given)
+    error = BadRequest("Invalid query parameter $gtt")
+    error.add_note("did you mean '$gt'?")
+    (frame,) = encode_error(1, error)
+    assert ('"hint":"did you mean \'$gt\'?"' in frame) is (given == "1")

@@ -16,7 +16,7 @@ from alula._channels import call_params
 from alula._connection import Connection, begin_call
 from alula._context import HookContext
 from alula._json_encoding import dumps_with_attachments
-from alula._public_error import log_text, public_error
+from alula._public_error import error_json, log_text, public_error
 from alula._repeats import RepeatLimit
 from alula._routes import RouteTable
 from alula._service import ServiceHandle
@@ -233,7 +233,7 @@ def encode_result(packet_id: int, result: object) -> list[Frame]:
 
 def encode_error(packet_id: int, error: FrameworkError) -> list[Frame]:
     """Return the acknowledgement of a call that failed."""
-    body = error.to_dict()
+    body = error_json(error)
     try:
         return encode_packet(Packet(PacketType.ACK, [body], packet_id), dumps_with_attachments)
     # Values may fail in any way while they are turned into JSON.
