@@ -10,10 +10,9 @@ from alula._service import ServiceHandle
 from alula.openapi._components import (
     Components,
     Schema,
-    open_parameters,
-    query_parameters,
     without_defaults,
 )
+from alula.openapi._query_parameters import open_parameters, query_parameters
 from alula.openapi._service_facts import BINARY, ServiceFacts, facts_of
 from alula.types import ID_METHODS, STANDARD_METHODS
 
