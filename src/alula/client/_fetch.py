@@ -79,13 +79,13 @@ class BrowserTransport(FetchTransport):
     """Sends with the browser's own fetch function; cancelling a call aborts the request."""
 
     def __init__(self) -> None:
-        from js import AbortController  # type: ignore[import-not-found]  # noqa: PLC0415  # there
-        from pyodide.http import (  # type: ignore[import-not-found]  # noqa: PLC0415  # alone
-            pyfetch,  # pyright: ignore[reportUnknownVariableType]  # as above
+        from js import AbortController  # type: ignore[import-not-found]  # noqa: PLC0415  # only browsers have it
+        from pyodide.http import (  # type: ignore[import-not-found]  # noqa: PLC0415  # only Pyodide has it
+            pyfetch,  # pyright: ignore[reportUnknownVariableType]  # only Pyodide has its type
         )
 
-        super().__init__(cast("Any", pyfetch))  # its type is there alone, too
-        self._new_controller: Callable[[], Any] = AbortController.new  # pyright: ignore[reportUnknownMemberType]  # as above
+        super().__init__(cast("Any", pyfetch))  # only Pyodide has its type
+        self._new_controller: Callable[[], Any] = AbortController.new  # pyright: ignore[reportUnknownMemberType]  # only browsers have its type
 
     async def exchange(self, request: Request, options: SendOptions) -> Response:
         """Send a request and return the response."""

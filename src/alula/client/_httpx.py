@@ -53,7 +53,7 @@ def make_httpx_transport(client: object, *, synchronous: bool) -> Transport[Requ
 
 
 class _Received:
-    """What has arrived of a response.
+    """The part of a response that has arrived.
 
     Args:
         request: The request, for errors.

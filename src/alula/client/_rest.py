@@ -194,7 +194,7 @@ def rest(base_url: str | None = None) -> Rest:
     if in_browser() and not urlsplit(given).scheme:
         import js  # type: ignore[import-not-found]  # noqa: PLC0415  # only browsers have it
 
-        given = f"{js.location.origin}/{given.lstrip('/')}"  # pyright: ignore[reportUnknownMemberType]  # as above
+        given = f"{js.location.origin}/{given.lstrip('/')}"  # pyright: ignore[reportUnknownMemberType]  # only browsers have its types
     parts = urlsplit(given)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(

@@ -163,7 +163,7 @@ class _ServiceOperations:
     """The operations of one service: what each request to it takes and returns.
 
     Args:
-        facts: What is known of the service.
+        facts: The facts about the service.
         components: Takes the schemas of the service.
         streams: Whether there are server-sent events.
         has_cookie: Whether a cookie signs requests in, too.
