@@ -291,7 +291,7 @@ class TestAuthenticate:
             await self.result_of(app, self.token_for(app))
         assert caught.value.__notes__ == ["'users' says: '1' is not a UUID"]
         with pytest.raises(GeneralError, match="refuses to read a user"):
-            await app.service("authentication").service.entities.shown({"id": "1"}, Params())
+            await app.service("authentication").service.entities.shown({"id": "1"}, "1", Params())
 
     async def test_a_service_without_a_result_signs_nobody_in(self):
         class Users:
