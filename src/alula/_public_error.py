@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from traceback import TracebackException
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 from alula._user_code import keep_user_frames, place_of
 from alula.errors import FrameworkError, GeneralError, error_for_status
 
-__all__ = ["debug_text", "log_text", "public_error"]
+__all__ = ["HINTS", "debug_text", "error_json", "log_text", "public_error"]
+
+HINTS: Final = "ALULA_HINTS"
+"""The variable that turns hints in JSON on. Only ``alula dev`` sets it, for the developer."""
 
 
 def public_error(error: Exception, *, debug: bool) -> FrameworkError:
@@ -72,6 +76,18 @@ def log_text(error: Exception) -> str:
     """
     notes: list[str] = getattr(error, "__notes__", [])
     return f"{error} ({'; '.join(notes)})" if notes else str(error)
+
+
+def error_json(error: FrameworkError) -> dict[str, Any]:
+    """Return the JSON of an error; under ``alula dev`` its notes are there as ``hint``.
+
+    Debug mode alone does not add them: programs compare these responses with those of FeathersJS.
+    """
+    body = error.to_dict()
+    notes: list[str] = getattr(error, "__notes__", [])
+    if notes and os.environ.get(HINTS) == "1":
+        body["hint"] = "; ".join(notes)
+    return body
 
 
 def _from_starlette(error: Any) -> FrameworkError:

@@ -16,7 +16,13 @@ from alula._user_code import callback_frames, place_of
 from alula.adapters.memory import MemoryService
 from alula.authentication import JWTStrategy
 from alula.authentication._access_tokens import Tokens
-from alula.errors import MethodNotAllowed, NotAuthenticated, Unavailable
+from alula.errors import (
+    BadRequest,
+    GeneralError,
+    MethodNotAllowed,
+    NotAuthenticated,
+    Unavailable,
+)
 from alula.hooks import disallow
 
 
@@ -272,6 +278,20 @@ class TestAuthenticate:
         assert user == {"id": "1", "role": "user"}
         user["role"] = "admin"
         assert ada == {"id": "1", "password": "hash", "role": "user"}
+
+    async def test_what_the_users_refuse_is_not_the_fault_of_the_client(self):
+        class Users:
+            id = "id"
+
+            async def get(self, id, params):
+                raise BadRequest(f"{id!r} is not a UUID")
+
+        app = make_app(Users())
+        with pytest.raises(GeneralError, match="refuses to read a user") as caught:
+            await self.result_of(app, self.token_for(app))
+        assert caught.value.__notes__ == ["'users' says: '1' is not a UUID"]
+        with pytest.raises(GeneralError, match="refuses to read a user"):
+            await app.service("authentication").service.entities.shown({"id": "1"}, "1", Params())
 
     async def test_a_service_without_a_result_signs_nobody_in(self):
         class Users:

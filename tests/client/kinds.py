@@ -38,7 +38,7 @@ class Kind:
 
 KINDS = [
     *(Kind(library, synchronous=False) for library in ("fetch", "httpx", "aiohttp")),
-    *(Kind(library, synchronous=True) for library in ("fetch", "httpx")),
+    *(Kind(library, synchronous=True) for library in ("fetch", "httpx", "aiohttp")),
 ]
 WAITING = KINDS[:3]
 

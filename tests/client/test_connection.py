@@ -105,7 +105,7 @@ class TestInABrowser:
         assert page.calls == []
 
     def test_nothing_blocks_there(self, page):
-        with pytest.raises(TypeError, match="a fetch function is asynchronous"):
+        with pytest.raises(TypeError, match="would block the browser"):
             create_sync_client().configure(rest().fetch())
 
 
@@ -183,9 +183,9 @@ class TestFetchFunctions:
             with pytest.raises(TypeError, match=r"params\.connection has cache, mode"):
                 await settled(client.service("x").find(connection={"cache": 1, "mode": 2}))
 
-    def test_they_do_not_serve_a_client_that_blocks(self):
-        with pytest.raises(TypeError, match="a fetch function is asynchronous"):
-            create_sync_client().configure(rest("http://here").fetch(FakeFetch([])))
+    def test_a_function_serves_a_client_that_blocks(self):
+        with create_sync_client().configure(rest("http://here").fetch(FakeFetch([1]))) as client:
+            assert client.service("x").find() == [1]
 
 
 class TestLibraries:
@@ -250,14 +250,24 @@ class TestLibraries:
     def test_what_is_no_client(self):
         with pytest.raises(TypeError, match=r"httpx\(client\) takes an httpx2.AsyncClient"):
             create_client().configure(rest("http://here").httpx("x"))
-        with pytest.raises(TypeError, match=r"httpx\(client\) takes an httpx2.Client"):
+        with pytest.raises(TypeError, match=r"takes an httpx2.Client or httpx2.AsyncClient here"):
             create_sync_client().configure(rest("http://here").httpx("x"))
+        with httpx2.Client() as own, pytest.raises(TypeError, match=r"takes an httpx2.AsyncClient"):
+            create_client().configure(rest("http://here").httpx(own))
         with pytest.raises(TypeError, match=r"takes an aiohttp.ClientSession"):
             create_client().configure(rest("http://here").aiohttp("x"))
 
-    def test_aiohttp_does_not_block(self):
-        with pytest.raises(TypeError, match="aiohttp is asynchronous only"):
-            create_sync_client().configure(rest("http://here").aiohttp())
+    def test_a_session_belongs_to_another_loop_than_that_of_a_client_that_blocks(self):
+        with pytest.raises(TypeError, match=r"give none: aiohttp\(\)"):
+            create_sync_client().configure(rest("http://here").aiohttp("a session"))
+
+    def test_a_client_that_blocks_closes_the_asynchronous_one_of_the_user(self):
+        own = httpx2.AsyncClient(headers={"x-own": "yes"}, trust_env=False)
+        with raw_server(answer([1]), answer([2])) as server:
+            with create_sync_client().configure(rest(server.url).httpx(own)) as client:
+                assert [client.service("x").find() for _ in range(2)] == [[1], [2]]
+            assert b"x-own: yes" in server.requests[0]
+        assert own.is_closed
 
     @pytest.mark.parametrize("library", ["httpx", "aiohttp"])
     def test_what_is_missing_is_named(self, library, monkeypatch):

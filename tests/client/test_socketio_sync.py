@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
 import time
@@ -26,7 +25,7 @@ from alula.client import _fetch as fetch_module
 from alula.client import _retries as retries_module
 from alula.client._socketio import _connection as connection_module
 from alula.client._socketio import _streams
-from alula.client._socketio._thread import ListenerThread
+from alula.client._socketio._listeners import ListenerThread
 
 
 @pytest.fixture(autouse=True)
@@ -98,27 +97,6 @@ class TestCalls:
         until(lambda: breaks)
         client.service("messages").create({})
         assert [*server.users.values()] == ["ada"]
-
-    def test_an_interrupt_ends_the_wait(self, client, server, monkeypatch):
-        class Interrupted:
-            def result(self):
-                raise KeyboardInterrupt
-
-            def cancel(self):
-                cancelled.append(True)
-
-        cancelled = []
-        client.open()
-        with monkeypatch.context() as patched:
-
-            def interrupted(coroutine, loop):
-                coroutine.close()
-                return Interrupted()
-
-            patched.setattr("asyncio.run_coroutine_threadsafe", interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                client.service("messages").find()
-        assert cancelled == [True]
 
 
 class TestListeners:
@@ -253,27 +231,6 @@ class TestTheEnd:
         client.close()
         client.service("messages").find()
         assert len(server.joins) == 2
-
-    def stop_thread(self, client):
-        """End the thread of a connection, as a fork does."""
-        socket = client.connection._socket
-        loop, thread = socket._loop, socket._thread
-        asyncio.run_coroutine_threadsafe(socket.transport.close(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        return loop
-
-    def test_a_process_that_was_forked_starts_another_thread(self, client, server):
-        client.open()
-        self.stop_thread(client).close()
-        client.service("messages").find()
-        assert len(server.joins) == 2
-
-    def test_a_thread_that_is_no_more_is_not_waited_for(self, client, server):
-        client.open()
-        loop = self.stop_thread(client)
-        client.close()
-        assert loop.is_closed()
 
 
 class TestWhereItCannotRun:

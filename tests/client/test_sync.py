@@ -20,7 +20,7 @@ from alula.client import (
     create_sync_client,
     rest,
 )
-from alula.client._transport import AsyncTransport, SendOptions, SyncTransport, run_sync
+from alula.client._transport import AsyncTransport, BlockingTransport, SendOptions, run_sync
 
 
 def client_of(server, **options):
@@ -174,11 +174,11 @@ async def _in_a_loop(client):
 
 
 async def test_transports_say_what_a_subclass_must_do():
-    for call in (AsyncTransport().send, SyncTransport().send):
+    for call in (AsyncTransport().send, BlockingTransport().send):
         with pytest.raises(NotImplementedError):
             await call(None, SendOptions())
     await AsyncTransport().close()
-    await SyncTransport().close()
+    await BlockingTransport().close()
 
 
 class Slow(BaseHTTPRequestHandler):

@@ -415,3 +415,68 @@ def test_it_is_an_around_hook(memory):
     assert isinstance(cache(60, by=None), Cache)
     with pytest.raises(TypeError, match="register it as around hook"):
         app_of(memory, before=[cache(60, by=None)])
+
+
+class TestBytes:
+    """What is kept is bounded by its memory, too."""
+
+    class Texts:
+        async def get(self, id, params):
+            return {"id": id, "text": "x" * params.query.get("size", 1_000)}
+
+        async def patch(self, id, data, params):
+            return data
+
+    @pytest.fixture
+    def kept(self, clock):
+        return cache(60, by=None, max_bytes=30_000, clock=clock)
+
+    @pytest.fixture
+    def texts(self, kept):
+        return app_of(self.Texts(), around=[kept])
+
+    async def test_the_least_recently_used_go_first(self, texts, kept):
+        for key in range(50):
+            await texts.get(key)
+            await texts.get(0)
+        assert 10 < len(kept) < 20
+        assert 20_000 < kept.size <= 30_000
+        size = kept.size
+        await texts.get(0)
+        assert kept.size == size
+
+    async def test_a_large_result_is_not_kept(self, texts, kept):
+        await texts.get(1)
+        size = kept.size
+        await texts.get(2, query={"size": 3_000})
+        assert (len(kept), kept.size) == (1, size)
+
+    async def test_a_long_query_counts(self, texts, kept):
+        await texts.get(1, query={"size": 1, "a": ["x" * 900] * 4})
+        assert len(kept) == 0
+
+    async def test_a_result_whose_time_is_over_is_replaced(self, texts, kept, clock):
+        await texts.get(1)
+        size = kept.size
+        clock.time = 61
+        await texts.get(1)
+        assert (len(kept), kept.size) == (1, size)
+
+    async def test_a_change_forgets_all(self, texts, kept):
+        await texts.get(1)
+        await texts.patch(1, {})
+        assert kept.size == 0
+
+    async def test_lists_of_records_count_whole(self, clock):
+        class Lists:
+            async def find(self, params):
+                return Page(total=100, limit=100, skip=0, data=[{"n": n} for n in range(100)])
+
+        kept = cache(60, by=None, max_bytes=1_000_000, clock=clock)
+        await app_of(Lists(), around=[kept]).find()
+        assert 100 * 60 < kept.size < 100 * 500
+
+    @pytest.mark.parametrize("value", [0, -1, 1.5, True, None])
+    def test_a_bound_that_is_none(self, value):
+        with pytest.raises(ValueError, match=r"max_bytes is .*; give a whole number from 1 on"):
+            cache(60, by=None, max_bytes=value)

@@ -6,6 +6,7 @@ attacked as it is then.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from functools import cache
 from pathlib import Path
@@ -13,10 +14,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.docs.test_code_blocks import blocks_of
+from tests.docs.test_code_blocks import FILE, blocks_of
 from tests.express.asgi_client import call, post_json
 
-from alula import HookContext, Params
+from alula import App, HookContext, Params
+from alula.adapters.memory import MemoryService
+from alula.authentication import AuthenticationService
 from alula.errors import (
     BadRequest,
     Conflict,
@@ -25,7 +28,9 @@ from alula.errors import (
     MethodNotAllowed,
     NotAuthenticated,
     NotFound,
+    TooManyRequests,
 )
+from alula.outgoing import public_part
 from alula.testing import RealtimeClient
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -50,7 +55,8 @@ def run_page(name: str, *, without: str | None = None, until: str | None = None)
         if without is not None and without in code:
             seen.add(without)
         kept = code if without is None else code.replace(without, "")
-        exec(compile("\n" * line + kept, name, "exec"), namespace)
+        # Pages have no `from __future__ import annotations`, which this module would hand on.
+        exec(compile("\n" * line + kept, name, "exec", dont_inherit=True), namespace)
     assert seen == {text for text in (without, until) if text is not None}, "the page has changed"
     return namespace
 
@@ -446,6 +452,167 @@ class TestTutorial:
         assert "password" not in answer.text
         assert "nameKey" not in answer.text
         await app.teardown()
+
+
+class TestResolvers:
+    @pytest.fixture
+    def page(self):
+        return run_page("resolvers.md")
+
+    async def test_nobody_writes_in_the_name_of_another(self, page):
+        messages = page["app"].service("messages")
+        given = {"provider": "rest", "user": {"id": 1}}
+        made = await messages.create({"text": "x", "userId": 7}, given)
+        assert made["userId"] == 1
+        assert await refusal(messages.create({"text": "x"}, provider="rest")) is BadRequest
+        assert messages.methods == ("find", "get", "create")
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            {"password": {"$gt": "s"}},
+            {"$or": [{"password": "secret"}]},
+            {"$and": [{"$or": [{"password": {"$ne": "x"}}]}]},
+            {"$sort": {"password": 1}},
+            {"$select": ["password"]},
+        ],
+    )
+    async def test_nobody_guesses_a_password(self, page, query):
+        users = page["app"].service("users")
+        plain = await users.find(provider="rest")
+        try:
+            found = await users.find(query=query, provider="rest")
+        except BadRequest:
+            return
+        assert "secret" not in json.dumps(public_part(found))
+        # The query says nothing of the password: it selects all, in their order.
+        assert [user["id"] for user in found] == [user["id"] for user in plain]
+
+    def test_users_are_not_changed(self, page):
+        assert page["app"].service("users").methods == ("find", "get")
+
+    async def test_a_stranger_finds_no_notes(self, page):
+        notes = page["app"].service("notes")
+        for query in ({}, {"userId": 1}, {"userId": {"$gt": 0}}, {"$or": [{"userId": 1}]}):
+            assert await notes.find(query=query, provider="rest") == []
+            assert await refusal(notes.get(1, query=query, provider="rest")) is NotFound
+        assert notes.methods == ("find", "get", "patch")
+
+
+class TestExtending:
+    @pytest.fixture
+    async def app(self):
+        page: dict[str, Any] = {"__name__": "documentation"}
+        files = dict(FILE.findall((DOCS / "extending.md").read_text(encoding="utf-8")))
+        exec(files["code_strategy.py"], page)
+        assert "methods=[])  # clients could read" in files["tests/test_code_strategy.py"]
+        self.new_code = page["new_code"]
+        app = App().use("users", MemoryService(start_id=1), methods=[])
+        secret = "thirty-two random bytes at least"
+        authentication = AuthenticationService(app, secret=secret, strategies=["jwt", "code"])
+        authentication.register("code", page["CodeStrategy"]())
+        app.use("authentication", authentication)
+        for name in ("ada", "eve"):
+            await app.service("users").create({"email": f"{name}@example.com"})
+        await app.setup()
+        yield app
+        await app.teardown()
+
+    async def sign_in(self, app, code, email="ada@example.com", **more):
+        credentials = {"strategy": "code", "email": email, "code": code, **more}
+        return await app.service("authentication").create(credentials, provider="rest")
+
+    async def test_one_of_two_uses_at_once_succeeds(self, app):
+        code = await self.new_code(app.service("users"), 1)
+        results = await asyncio.gather(
+            *(refusal(self.sign_in(app, code)) for _ in range(5)),
+        )
+        assert sorted(results, key=str) == [NotAuthenticated] * 4 + [None]
+
+    async def test_a_code_is_for_one_account_and_some_time(self, app):
+        users = app.service("users")
+        code = await self.new_code(users, 1)
+        assert await refusal(self.sign_in(app, code, "eve@example.com")) is NotAuthenticated
+        await users.patch(1, {"codeUntil": 1})
+        assert await refusal(self.sign_in(app, code)) is NotAuthenticated
+
+    @pytest.mark.parametrize("email", [{"$gt": ""}, ["ada@example.com"], None, 5])
+    async def test_an_address_is_no_query(self, app, email):
+        code = await self.new_code(app.service("users"), 1)
+        assert await refusal(self.sign_in(app, code, email)) in {NotAuthenticated, BadRequest}
+
+    async def test_codes_are_not_guessed_nor_sent(self, app):
+        code = await self.new_code(app.service("users"), 1)
+        result = public_part(await self.sign_in(app, code))
+        assert {"codeHash", "codeUntil"}.isdisjoint(result["user"])
+        await self.new_code(app.service("users"), 1)
+        refused = [await refusal(self.sign_in(app, f"{n:08}")) for n in range(30)]
+        assert TooManyRequests in refused
+
+
+class TestFromFeathersJS:
+    @pytest.fixture
+    async def app(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        page = run_page("from-feathersjs.md", without="asyncio.run(talk())")
+        folder = tmp_path / "files"
+        folder.mkdir()
+        settings = page["Settings"](
+            host="localhost",
+            port=0,
+            public=str(folder),
+            origins=["http://localhost"],
+            paginate={"default": 10, "max": 50},
+            sqlite={"connection": str(tmp_path / "chat.sqlite")},
+            authentication={"secret": "of thirty-two characters or more"},
+        )
+        app = page["make_chat"](settings)
+        await app.setup()
+        for name in ("ada", "bob"):
+            data = {"email": f"{name}@example.com", "password": "a long one"}
+            await app.service("users").create(data, provider="rest")
+        yield app
+        await app.teardown()
+
+    def params(self, app, user_id):
+        token = app.service("authentication").service.create_access_token({}, str(user_id))
+        return {
+            "provider": "rest",
+            "authentication": {"strategy": "jwt", "accessToken": token},
+        }
+
+    async def test_nobody_reaches_the_messages_of_another(self, app):
+        messages, ada, bob = app.service("messages"), self.params(app, 1), self.params(app, 2)
+        made = await messages.create({"text": "x", "userId": 2, "createdAt": 5}, ada)
+        assert (made["userId"], made["createdAt"] > 5) == (1, True)
+        for attack in (
+            messages.get(made["id"], bob),
+            messages.patch(made["id"], {"text": "y"}, bob),
+            messages.remove(made["id"], bob),
+        ):
+            assert await refusal(attack) is NotFound
+        assert "update" not in messages.methods
+        assert (await messages.patch(made["id"], {"userId": 2}, ada))["userId"] == 1
+        assert await refusal(messages.find(provider="rest")) is NotAuthenticated
+
+    async def test_nobody_reaches_the_account_of_another(self, app):
+        users, bob = app.service("users"), self.params(app, 2)
+        for attack in (
+            users.get(1, bob),
+            users.patch(1, {"password": "mine"}, bob),
+            users.remove(1, bob),
+        ):
+            assert await refusal(attack) is NotFound
+        assert await refusal(users.patch(2, {"email": "ada@example.com"}, bob)) is Conflict
+        data = {"email": "ada@example.com", "password": "mine"}
+        assert await refusal(users.create(data, provider="rest")) is Conflict
+
+    async def test_nobody_sees_or_guesses_a_hash(self, app):
+        users, bob = app.service("users"), self.params(app, 2)
+        found = await users.find(bob)
+        assert all("password" not in public_part(user) for user in found["data"])
+        for query in ({"password": {"$gt": "$"}}, {"$sort": {"password": 1}}):
+            assert await refusal(users.find({**bob, "query": query})) is BadRequest
 
 
 def test_nobody_fills_the_stock_by_an_order():

@@ -14,6 +14,7 @@ from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.routing import Host, Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
 from tests.express.asgi_client import call, post_json, scope_of
 from tests.express.serving import living
 
@@ -425,3 +426,37 @@ async def test_virtual_hosts_lead_to_applications_that_are_set_up_explicitly():
             assert answer.json == {"tenant": name, "id": "1"}
         assert (await call(outer, url="/tenant/1", headers={"host": "c.example"})).status == 404
     assert log == ["a up", "b up", "a down", "b down"]
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "status", "text"),
+    [
+        ("GET", "/files/a.txt", 200, "a"),
+        ("GET", "/files/missing", 404, "Not Found"),
+        ("GET", "/files", 404, "Not Found"),
+        ("GET", "/files/%00", 404, "Not Found"),
+        ("POST", "/files/a.txt", 405, "Method Not Allowed"),
+    ],
+)
+async def test_files_of_starlette_respond_as_there(tmp_path, method, url, status, text):
+    (tmp_path / "a.txt").write_text("a")
+    app = services().use("/files", StaticFiles(directory=tmp_path))
+    answer = await call(app, method, url)
+    assert (answer.status, answer.text) == (status, text)
+
+
+async def test_an_error_of_starlette_keeps_its_headers():
+    async def refuse(scope, receive, send):
+        raise HTTPException(401, "who are you?", headers={"www-authenticate": "Basic"})
+
+    answer = await call(services().use("/in", refuse), "GET", "/in")
+    assert (answer.status, answer.text) == (401, "who are you?")
+    assert ("www-authenticate", "Basic") in answer.headers
+
+
+async def test_another_error_of_a_mounted_application_is_not_hidden():
+    async def fail(scope, receive, send):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await call(services().use("/in", fail), "GET", "/in")

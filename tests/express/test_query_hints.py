@@ -76,3 +76,13 @@ async def test_a_long_name_is_not_compared(caplog):
     caplog.set_level(logging.INFO, "alula.express")
     await call(application(MemoryService()), "GET", f"/notes?text[${'g' * 2000}]=a")
     assert "did you mean" not in caplog.text
+
+
+async def test_json_has_the_hint_only_under_alula_dev(monkeypatch):
+    app = application(MemoryService())
+    assert "hint" not in (await call(app, "GET", "/notes?text[$gtt]=a")).json
+    monkeypatch.setenv("ALULA_HINTS", "1")
+    answer = await call(app, "GET", "/notes?text[$gtt]=a")
+    assert answer.status == 400
+    assert answer.json["hint"].startswith("'$gtt' is not known here; did you mean '$gt'?")
+    assert "hint" not in (await call(app, "GET", "/notes/5")).json

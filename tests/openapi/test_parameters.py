@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from alula.openapi._components import Components, open_parameters, query_parameters
+from alula.openapi._components import Components
+from alula.openapi._query_parameters import open_parameters, query_parameters
 from alula.schema import query_syntax
 
 PROPERTIES = {

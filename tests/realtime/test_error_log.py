@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 
+import pytest
+
 from alula._repeats import RepeatLimit
-from alula.errors import NotFound, Unavailable
-from alula.realtime._calls import log_error
+from alula.errors import BadRequest, NotFound, Unavailable
+from alula.realtime._calls import _encode_error, log_error
 from alula.realtime._limits import LOG_LINES, LogLimit
 
 
@@ -37,3 +39,12 @@ def test_unexpected_errors_of_one_client_do_not_fill_the_log(caplog):
     for _ in range(LOG_LINES + 5):
         log_error(RuntimeError("a bug"), "find notes", limit, "192.0.2.1")
     assert len(caplog.records) == LOG_LINES
+
+
+@pytest.mark.parametrize("given", ["0", "1"])
+def test_a_client_gets_the_notes_only_under_alula_dev(given, monkeypatch):
+    monkeypatch.setenv("ALULA_HINTS", given)
+    error = BadRequest("Invalid query parameter $gtt")
+    error.add_note("did you mean '$gt'?")
+    (frame,) = _encode_error(1, error)
+    assert ('"hint":"did you mean \'$gt\'?"' in frame) is (given == "1")

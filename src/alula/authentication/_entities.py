@@ -11,7 +11,7 @@ from alula._context import HookContext, Params
 from alula._identity import Application
 from alula._service import ServiceHandle, owning_handle
 from alula._user_code import describe_frames
-from alula.errors import NotAuthenticated, NotFound
+from alula.errors import BadRequest, GeneralError, NotAuthenticated, NotFound
 from alula.outgoing import RedactedRecord
 from alula.types import UNSET, Id, is_list, is_mapping
 
@@ -105,6 +105,7 @@ class Entities:
 
         Raises:
             NotAuthenticated: It does not exist.
+            GeneralError: The service refuses the call as invalid.
         """
         handle = self._services.get(self.path) or self.handle
         context = self._context("get", _inside(params), id)
@@ -112,6 +113,8 @@ class Entities:
             await handle.run(context)
         except NotFound as error:
             raise NotAuthenticated("The user of these credentials does not exist") from error
+        except BadRequest as error:
+            raise self._own_fault(error) from error
         return context.result
 
     async def find_one(self, query: Mapping[str, Any], params: Params) -> Mapping[str, Any] | None:
@@ -144,6 +147,7 @@ class Entities:
 
         Raises:
             NotAuthenticated: It no longer exists, or has no id.
+            GeneralError: The service refuses the call as invalid.
         """
         if id is None:
             _log.error(
@@ -161,7 +165,15 @@ class Entities:
             await context.service.run(context)
         except NotFound as error:
             raise NotAuthenticated("The user of these credentials does not exist") from error
+        except BadRequest as error:
+            raise self._own_fault(error) from error
         return context.result if context.dispatch is UNSET else context.dispatch
+
+    def _own_fault(self, error: BadRequest) -> GeneralError:
+        """Return the error for a call that was made here, not by the client, and is not valid."""
+        fault = GeneralError("The service of the users refuses to read a user")
+        fault.add_note(f"{self.path!r} says: {error.message}")
+        return fault
 
     def _context(self, method: str, params: Params, id: Id = None, data: Any = None) -> HookContext:
         """Return the context of an internal call; ``service.run`` runs it.

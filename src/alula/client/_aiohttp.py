@@ -1,4 +1,4 @@
-"""Sending with aiohttp, for asynchronous clients only."""
+"""Sending with aiohttp."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ _KEPT_BYTES: Final = 65_536  # of a body, in a `RequestError`
 # The headers of a response that its error keeps. If the error escapes from a hook, a server sends
 # them on to its own client. So none may concern the called server alone (cookies, CORS, framing).
 _FORWARDED_HEADERS: Final = ("retry-after", "allow", "www-authenticate")
-# What encodeURIComponent leaves as it is, and so the clients of FeathersJS, too.
+# `encodeURIComponent` does not escape these, so the clients of FeathersJS do not either.
 _SAFE_IN_SEGMENTS: Final = "!~*'()"
 
 

@@ -173,7 +173,8 @@ class Connection(ABC):
         """Create the transport for a synchronous or an asynchronous client.
 
         Raises:
-            TypeError: It has the other sort of transport already, or its library has no such one.
+            TypeError: A client of the other kind uses it already, or what was given for its
+                library does not fit this kind.
         """
         if self._transport is None:
             self._transport = self._make_transport(synchronous)

@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from alula.client._codec import Request, Response
+from alula.client._per_process import PerProcess
 from alula.client._transport import (
     AsyncTransport,
+    BlockingTransport,
     SendOptions,
-    SyncTransport,
     aborted_error,
     connection_failed,
     too_large,
@@ -78,13 +79,13 @@ class BrowserTransport(FetchTransport):
     """Sends with the browser's own fetch function; cancelling a call aborts the request."""
 
     def __init__(self) -> None:
-        from js import AbortController  # type: ignore[import-not-found]  # noqa: PLC0415  # there
-        from pyodide.http import (  # type: ignore[import-not-found]  # noqa: PLC0415  # alone
-            pyfetch,  # pyright: ignore[reportUnknownVariableType]  # as above
+        from js import AbortController  # type: ignore[import-not-found]  # noqa: PLC0415  # only browsers have it
+        from pyodide.http import (  # type: ignore[import-not-found]  # noqa: PLC0415  # only Pyodide has it
+            pyfetch,  # pyright: ignore[reportUnknownVariableType]  # only Pyodide has its type
         )
 
-        super().__init__(cast("Any", pyfetch))  # its type is there alone, too
-        self._new_controller: Callable[[], Any] = AbortController.new  # pyright: ignore[reportUnknownMemberType]  # as above
+        super().__init__(cast("Any", pyfetch))  # only Pyodide has its type
+        self._new_controller: Callable[[], Any] = AbortController.new  # pyright: ignore[reportUnknownMemberType]  # only browsers have its type
 
     async def exchange(self, request: Request, options: SendOptions) -> Response:
         """Send a request and return the response."""
@@ -136,20 +137,22 @@ class ThreadTransport(AsyncTransport[Request, Response]):
             pool.close()
 
 
-class SocketTransport(SyncTransport[Request, Response]):
-    """Sends with the standard library, blocking."""
+class SocketTransport(BlockingTransport[Request, Response]):
+    """Sends with the standard library, in the thread that calls.
+
+    A `Portal` would hand each call to its event loop, which would hand it to a thread: twice the
+    processor time of a call (`make bench only=client`, "fetch, blocking").
+    """
 
     def __init__(self) -> None:
-        self._pool: ConnectionPool | None = None
+        self._pool: PerProcess[ConnectionPool] = PerProcess(_new_pool)
 
     async def send(self, request: Request, options: SendOptions) -> Response:
         """Send a request and return the response; a signal closes its connection."""
-        from alula.client._pool import ConnectionPool, Exchange  # noqa: PLC0415  # slow to load
+        from alula.client._pool import Exchange  # noqa: PLC0415  # slow to load
 
         _refuse_more(options.extra)
-        if self._pool is None:
-            self._pool = ConnectionPool()
-        exchange = Exchange(self._pool, request, options.timeout, options.max_size)
+        exchange = Exchange(self._pool.get(), request, options.timeout, options.max_size)
         if options.signal is None:
             return exchange.run()
         if options.signal.aborted:
@@ -162,9 +165,15 @@ class SocketTransport(SyncTransport[Request, Response]):
 
     async def close(self) -> None:
         """Close the idle connections."""
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+        pool = self._pool.pop()
+        if pool is not None:
+            pool.close()
+
+
+def _new_pool() -> ConnectionPool:
+    from alula.client._pool import ConnectionPool  # noqa: PLC0415  # slow to load
+
+    return ConnectionPool()
 
 
 def _refuse_more(more: Mapping[str, Any]) -> None:

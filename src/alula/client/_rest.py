@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ from alula.client._fetch import (
     ThreadTransport,
     in_browser,
 )
+from alula.client._portal import transport_for
 from alula.client._transport import REPEATABLE, Transport
 from alula.types import Id
 
@@ -53,24 +55,25 @@ class Rest:
 
         Args:
             fetch_function: An async function of the shape of ``pyodide.http.pyfetch``. None takes
-                that function in a browser, and elsewhere the standard library, which also works
-                for a synchronous client.
+                that function in a browser, and elsewhere the standard library.
             service_class: A subclass of `RestService`, for the services.
             options: ``headers``, ``timeout``, ``max_response_size``, ``retries`` (see `Options`).
 
         Raises:
-            TypeError: The connection is used by a synchronous client, which takes no
-                ``fetch_function``.
+            TypeError: A synchronous client uses the connection in a browser.
             ValueError: An option is not valid.
         """
 
         def make(synchronous: bool) -> Transport[Request, Response]:
-            if synchronous:
-                if fetch_function is not None or in_browser():
-                    raise TypeError("a fetch function is asynchronous; use create_client()")
-                return SocketTransport()
+            if synchronous and in_browser():
+                raise TypeError(
+                    "a synchronous client would block the browser; use create_client() here"
+                )
             if fetch_function is not None:
-                return FetchTransport(fetch_function)
+                make_one = partial(FetchTransport, fetch_function)
+                return transport_for(make_one, synchronous=synchronous)
+            if synchronous:
+                return SocketTransport()
             return BrowserTransport() if in_browser() else ThreadTransport()
 
         return RestConnection(self.base, make, options, service_class)
@@ -84,8 +87,9 @@ class Rest:
         """Return a connection that sends with httpx2.
 
         Args:
-            client: An ``httpx2.AsyncClient``, for a synchronous client an ``httpx2.Client``; it
-                stays open. None creates one.
+            client: An ``httpx2.AsyncClient``, or for a synchronous client an ``httpx2.Client``; it
+                stays open. A synchronous client also takes an ``AsyncClient``, and closes it: no
+                other event loop could. None creates one.
             options: As for `fetch`.
             service_class: A subclass of `RestService`, for the services.
 
@@ -93,10 +97,10 @@ class Rest:
             ImportError: httpx2 is not installed.
             ValueError: An option is not valid.
         """
-        from alula.client._httpx import AsyncHttpxTransport, SyncHttpxTransport  # noqa: PLC0415  # an extra
+        from alula.client._httpx import make_httpx_transport  # noqa: PLC0415  # an extra
 
         def make(synchronous: bool) -> Transport[Request, Response]:
-            return SyncHttpxTransport(client) if synchronous else AsyncHttpxTransport(client)
+            return make_httpx_transport(client, synchronous=synchronous)
 
         return RestConnection(self.base, make, options, service_class)
 
@@ -109,21 +113,25 @@ class Rest:
         """Return a connection that sends with aiohttp.
 
         Args:
-            session: An ``aiohttp.ClientSession``, which stays open. None creates one.
+            session: An ``aiohttp.ClientSession``, which stays open; not for a synchronous client,
+                since it belongs to another event loop. None creates one.
             options: As for `fetch`.
             service_class: A subclass of `RestService`, for the services.
 
         Raises:
             ImportError: aiohttp is not installed.
-            TypeError: The connection is used by a synchronous client.
+            TypeError: A synchronous client uses the connection, and there is a session.
             ValueError: An option is not valid.
         """
         from alula.client._aiohttp import AiohttpTransport  # noqa: PLC0415  # an extra
 
         def make(synchronous: bool) -> Transport[Request, Response]:
-            if synchronous:
-                raise TypeError("aiohttp is asynchronous only; use fetch() or httpx() here")
-            return AiohttpTransport(session)
+            if synchronous and session is not None:
+                raise TypeError(
+                    "a synchronous client has an event loop of its own, and an"
+                    " aiohttp.ClientSession belongs to another one; give none: aiohttp()"
+                )
+            return transport_for(partial(AiohttpTransport, session), synchronous=synchronous)
 
         return RestConnection(self.base, make, options, service_class)
 
@@ -186,7 +194,7 @@ def rest(base_url: str | None = None) -> Rest:
     if in_browser() and not urlsplit(given).scheme:
         import js  # type: ignore[import-not-found]  # noqa: PLC0415  # only browsers have it
 
-        given = f"{js.location.origin}/{given.lstrip('/')}"  # pyright: ignore[reportUnknownMemberType]  # as above
+        given = f"{js.location.origin}/{given.lstrip('/')}"  # pyright: ignore[reportUnknownMemberType]  # only browsers have its types
     parts = urlsplit(given)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(

@@ -18,7 +18,7 @@ _LONGEST_DELAY: Final = 5.0  # seconds
 
 
 class Reply(Protocol):
-    """What is read of a response."""
+    """The parts of a response that decide about a retry."""
 
     @property
     def status(self) -> int:
@@ -116,7 +116,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     text = headers.get("retry-after", "").strip()
     if text.isdecimal():
         return float(text)
-    from email.utils import parsedate_to_datetime  # noqa: PLC0415  # as above
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415  # only failures pay for its import
 
     try:
         moment = parsedate_to_datetime(text)

@@ -12,6 +12,7 @@ from alula._context import HookContext
 from alula._service import ServiceHandle
 from alula.client._codec import merge_headers
 from alula.client._connection import Connection, RemoteService
+from alula.client._per_process import PerProcess
 from alula.errors import BadGateway, FrameworkError, NotAuthenticated
 from alula.types import is_dict
 
@@ -40,16 +41,16 @@ class _BlockingLock:
     """An ``asyncio.Lock`` for the threads of a synchronous client: it blocks."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = PerProcess(threading.Lock)
 
     def locked(self) -> bool:
-        return self._lock.locked()
+        return self._lock.get().locked()
 
     async def __aenter__(self) -> None:
-        self._lock.acquire()
+        self._lock.get().acquire()
 
     async def __aexit__(self, *_: object) -> None:
-        self._lock.release()
+        self._lock.get().release()
 
 
 class AuthenticationClient:

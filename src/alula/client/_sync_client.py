@@ -1,13 +1,15 @@
-"""The synchronous client: it runs the code of `Client` with a transport that blocks."""
+"""The synchronous client: `Client`, with a transport that blocks the thread that calls."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
 from alula.client._client import Client
 from alula.client._connection import Connection
+from alula.client._per_process import PerProcess
 from alula.client._sign_in import AuthenticationClient
 from alula.client._sync_service import SyncService, TypedSyncService
 from alula.client._transport import run_sync
@@ -21,7 +23,7 @@ Listener = TypeVar("Listener", bound=Callable[..., Any])
 class SyncClient:
     """Calls the services of a server and blocks until the response; otherwise like `Client`.
 
-    ``with`` closes it at the end. One client serves one thread at a time.
+    ``with`` closes it at the end. Any number of threads may call it at the same time.
 
     Attributes:
         client: The `Client` that it runs, for hooks by decorator: ``sync.client.before()``.
@@ -30,6 +32,7 @@ class SyncClient:
     def __init__(self) -> None:
         self.client = Client(synchronous=True)
         self._services: dict[str, TypedSyncService[Any]] = {}
+        self._lock = PerProcess(threading.Lock)
 
     def __repr__(self) -> str:
         return repr(self.client)
@@ -95,10 +98,11 @@ class SyncClient:
     ) -> SyncService:
         """Return a service of the server (see `Client.service`)."""
         record_type: type[Any] = record or dict
-        handle = self.client.service(path, record_type, methods=methods)
-        if handle.path not in self._services:
-            self._services[handle.path] = TypedSyncService(handle)
-        return self._services[handle.path]
+        with self._lock.get():
+            handle = self.client.service(path, record_type, methods=methods)
+            if handle.path not in self._services:
+                self._services[handle.path] = TypedSyncService(handle)
+            return self._services[handle.path]
 
     def use(
         self,

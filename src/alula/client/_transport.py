@@ -1,8 +1,9 @@
 """Transports: what sends a request and returns its response, with time limits and abort signals.
 
 Hooks, retries, pages and signing in are written once, in coroutines. An asynchronous transport
-waits in the event loop. A synchronous one blocks and never waits in a loop, so `run_sync` runs the
-same coroutines to their end in one step.
+waits in the event loop. The transport of a synchronous client blocks, so `run_sync` runs the same
+coroutines to their end in one step. Most libraries are asynchronous: `Portal` runs their transport
+in an event loop of its own thread, and blocks for it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ __all__ = [
     "READS",
     "REPEATABLE",
     "AsyncTransport",
+    "BlockingTransport",
     "SendOptions",
-    "SyncTransport",
     "Transport",
     "aborted_error",
     "connection_failed",
@@ -153,8 +154,8 @@ def _cancel_requests() -> int:
     return task.cancelling() if task else 0
 
 
-class SyncTransport(Generic[SentT, ReceivedT]):
-    """A transport that blocks; its coroutines never wait in an event loop."""
+class BlockingTransport(Generic[SentT, ReceivedT]):
+    """A transport that blocks the thread that calls; its coroutines never wait in an event loop."""
 
     async def send(self, request: SentT, options: SendOptions) -> ReceivedT:
         """Send a request and return the whole response (see `Transport`)."""

@@ -7,10 +7,11 @@ about the caller before it, those that redact after it. So nobody gets what anot
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from weakref import WeakSet
 
 from alula._context import HookContext, Params
@@ -19,7 +20,7 @@ from alula._service import ServiceHandle
 from alula.adapters._records import copied
 from alula.common_hooks._call import own_service
 from alula.hooks import Next, annotate_hook, hook_factory
-from alula.types import EVENT_OF_METHOD, SCALAR_TYPES, UNSET, is_array, is_mapping
+from alula.types import EVENT_OF_METHOD, SCALAR_TYPES, UNSET, is_array, is_dict, is_mapping
 
 __all__ = ["Cache", "cache"]
 
@@ -33,6 +34,16 @@ _MAX_TEXT: Final = 1_000
 """Queries with more values, or with longer texts, are not kept: a client chooses them."""
 
 
+_LARGE_PARTS: Final = 10
+"""A result of more than a tenth of all bytes is not kept: ten such would drive out all others."""
+
+
+class _Kept(NamedTuple):
+    until: float
+    result: Any
+    size: int
+
+
 class Cache:
     """The hook that `cache` returns, with what it keeps.
 
@@ -40,18 +51,30 @@ class Cache:
         ttl: As `cache` takes it.
         by: As `cache` takes it.
         capacity: As `cache` takes it.
+        max_bytes: As `cache` takes it.
         clock: As `cache` takes it.
+
+    Attributes:
+        size: About how many bytes of memory the results take that are kept.
     """
 
     def __init__(
-        self, ttl: float, *, by: By | None, capacity: int, clock: Callable[[], float]
+        self,
+        ttl: float,
+        *,
+        by: By | None,
+        capacity: int,
+        max_bytes: int,
+        clock: Callable[[], float],
     ) -> None:
         self._ttl = ttl
         self._by = by
         self._capacity = capacity
+        self._max_bytes = max_bytes
         self._clock = clock
         # In the order of their use.
-        self._kept: OrderedDict[object, tuple[float, Any]] = OrderedDict()
+        self._kept: OrderedDict[object, _Kept] = OrderedDict()
+        self.size = 0
         self._running: dict[object, asyncio.Future[Any]] = {}
         self._changes = 0
         self._handles: WeakSet[ServiceHandle] = WeakSet()
@@ -65,6 +88,7 @@ class Cache:
         """Forget all results; calls that are running are not kept."""
         self._changes += 1
         self._kept.clear()
+        self.size = 0
         self._running.clear()
 
     async def __call__(self, context: HookContext, next: Next) -> None:
@@ -83,9 +107,9 @@ class Cache:
         if key is None or context.result is not UNSET:
             await next()
             return
-        if (kept := self._kept.pop(key, None)) is not None and kept[0] > self._clock():
-            self._kept[key] = kept  # the most recent use
-            context.result = copied(kept[1])
+        if (kept := self._kept.get(key)) is not None and kept.until > self._clock():
+            self._kept.move_to_end(key)  # the most recent use
+            context.result = copied(kept.result)
             return
         running = self._running.get(key)
         if running is None:
@@ -109,9 +133,21 @@ class Cache:
             if self._running.get(key) is running:
                 del self._running[key]
         if changes == self._changes:  # a change meanwhile may not be in this result
-            self._kept[key] = (self._clock() + self._ttl, result)
-            if len(self._kept) > self._capacity:
-                self._kept.popitem(last=False)
+            self._keep(key, result)
+
+    def _keep(self, key: object, result: object) -> None:
+        """Keep a result, and forget those that were not used for the longest time."""
+        largest = self._max_bytes // _LARGE_PARTS
+        size = memory_of((key, result), largest)
+        if (earlier := self._kept.pop(key, None)) is not None:
+            self.size -= earlier.size
+        if size > largest:
+            return
+        self._kept[key] = _Kept(self._clock() + self._ttl, result, size)
+        self.size += size
+        while len(self._kept) > self._capacity or self.size > self._max_bytes:
+            _, oldest = self._kept.popitem(last=False)
+            self.size -= oldest.size
 
     def _key(self, context: HookContext) -> object | None:
         """Return what the result depends on, None if it is not to be kept."""
@@ -173,12 +209,35 @@ class _Frozen:
         return type_, value
 
 
+def memory_of(value: Any, enough: int) -> int:
+    """Return about how many bytes of memory a value takes, with all values in it.
+
+    Args:
+        value: The value. What is in objects of other classes than lists and dicts is not counted.
+        enough: Where counting may stop.
+    """
+    size = 0
+    waiting: list[Any] = [value]
+    while waiting and size <= enough:
+        part = waiting.pop()
+        if isinstance(part, type):  # in keys, and there only once
+            continue
+        size += sys.getsizeof(part)
+        if is_dict(part):
+            waiting.extend(part.keys())
+            waiting.extend(part.values())
+        elif is_array(part):
+            waiting.extend(part)
+    return size
+
+
 @hook_factory("cache(60, by=None)")
 def cache(
     ttl: float,
     *,
     by: By | None,
     capacity: int = 1_000,
+    max_bytes: int = 64_000_000,
     clock: Callable[[], float] = time.monotonic,
 ) -> Cache:
     """Return an around hook that keeps results of `find` and `get` until the service changes.
@@ -190,7 +249,7 @@ def cache(
     Concurrent calls for the same result share one call of the method. Every call of another method
     ends all results, whichever methods the hook is registered for and whether the call emits an
     event. So does every event of the service (``created`` and so on). Changes by other processes
-    are neither here, so ``ttl`` bounds how old a result can be. Not kept are results of calls with
+    are not noticed, so ``ttl`` bounds how old a result can be. Not kept are results of calls with
     ``$include``, and of those with options of the application for this call, such as a transaction.
 
     Args:
@@ -199,6 +258,8 @@ def cache(
             ``lambda context: context.params.user["id"]`` for a service that reads the user. None
             says: on nothing, which is right for all adapters.
         capacity: How many results are kept; the least recently used one goes first.
+        max_bytes: About how many bytes of memory they may take in each process. The least recently
+            used ones go first, and a result of more than a tenth of it is not kept.
         clock: Returns the time in seconds.
 
     Returns:
@@ -220,4 +281,6 @@ def cache(
         raise ValueError(f"cache: by is {by!r}; give a function of the context, or None")
     if type(capacity) is not int or capacity < 1:
         raise ValueError(f"cache: capacity is {capacity!r}; give a whole number from 1 on")
-    return Cache(ttl, by=by, capacity=capacity, clock=clock)
+    if type(max_bytes) is not int or max_bytes < 1:
+        raise ValueError(f"cache: max_bytes is {max_bytes!r}; give a whole number from 1 on")
+    return Cache(ttl, by=by, capacity=capacity, max_bytes=max_bytes, clock=clock)

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Self
 from urllib.parse import quote, unquote
 
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alula._routes import decode_segment
@@ -415,11 +416,13 @@ _OTHER_READING: Final = re.compile(r"%2f|%5c|\\|/(?:\.|%2e){1,2}(?:/|$)", re.IGN
 def asgi_step(app: ASGIApp) -> Step:
     """Return a step that hands requests to an ASGI application, which always responds.
 
-    The application gets the path that the steps before it have matched.
+    The application gets the path that the steps before it have matched. An ``HTTPException`` of
+    Starlette becomes the response that it has there: `StaticFiles` raises one for a missing file.
 
     Raises:
         BadRequest: By the step, for a path that the application may read in another way.
     """
+    app = ExceptionMiddleware(app)
 
     def delegate(req: Request, res: Response, _: NextFunction) -> None:
         path = req.base_url + req.path

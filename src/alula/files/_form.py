@@ -110,7 +110,7 @@ class Upload:
         encoding = (req.get("content-encoding") or "identity").strip().lower()
         if encoding != "identity":  # unpacked, a small request may fill the disk
             raise UnsupportedMediaType(
-                f"A form with files cannot have the content encoding {encoding}; send it as it is"
+                f"A form with files cannot have the content encoding {encoding}; send it without"
             )
         length = req.get("content-length") or ""
         self._length = int(length[:19]) if length.isdecimal() else 0

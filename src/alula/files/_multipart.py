@@ -63,7 +63,7 @@ def multipart(
 
     Raises:
         ValueError: A limit is not a size or a count, or a type is not a content type.
-        TypeError: ``types`` is one string in place of a list.
+        TypeError: ``types`` is one string instead of a list.
         PayloadTooLarge: By the middleware or while the parts are read: a limit is exceeded.
         UnsupportedMediaType: The same, for a content type or an encoding that is not allowed.
         BadRequest: The same, for a form that is not valid.

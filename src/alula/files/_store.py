@@ -58,7 +58,7 @@ class FileStore(ABC):
         """Return the keys that begin with a word and were written ``min_age`` seconds ago.
 
         Args:
-            word: What is in front of the slash.
+            word: The text in front of the slash.
             min_age: Seconds since the key was written; it may have been longer ago.
         """
 

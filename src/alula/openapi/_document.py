@@ -10,10 +10,9 @@ from alula._service import ServiceHandle
 from alula.openapi._components import (
     Components,
     Schema,
-    open_parameters,
-    query_parameters,
     without_defaults,
 )
+from alula.openapi._query_parameters import open_parameters, query_parameters
 from alula.openapi._service_facts import BINARY, ServiceFacts, facts_of
 from alula.types import ID_METHODS, STANDARD_METHODS
 
@@ -164,7 +163,7 @@ class _ServiceOperations:
     """The operations of one service: what each request to it takes and returns.
 
     Args:
-        facts: What is known of the service.
+        facts: The facts about the service.
         components: Takes the schemas of the service.
         streams: Whether there are server-sent events.
         has_cookie: Whether a cookie signs requests in, too.

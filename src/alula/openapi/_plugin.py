@@ -99,7 +99,7 @@ def openapi(
         if events is not None:
 
             def describe_all_events() -> dict[str, Any]:
-                from alula.openapi._asyncapi import describe_events  # noqa: PLC0415  # as above
+                from alula.openapi._asyncapi import describe_events  # noqa: PLC0415  # slow to load
 
                 return describe_events(app, **arguments)
 
@@ -140,7 +140,7 @@ def _typescript_handler(
 
 
 class _Description:
-    """A description as it is sent. It takes long to make, so it is kept until something changes.
+    """A description, ready to be sent. It is slow to make, so it is kept until something changes.
 
     Args:
         app: The application.

@@ -1,4 +1,4 @@
-"""What is known of a service: from its methods, adapter, hooks, schema and strategies."""
+"""Facts about a service, from its methods, adapter, hooks, schema and strategies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FILE_NAMES: Final = ("file", "files", "upload")
 
 
 class ServiceFacts(NamedTuple):
-    """What is known of one service.
+    """Facts about one service.
 
     Attributes:
         handle: Its handle.

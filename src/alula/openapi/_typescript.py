@@ -131,7 +131,7 @@ class _Module:
     """The types of the services of one application.
 
     Args:
-        services: What is known of each.
+        services: The facts about each service.
 
     Attributes:
         services: The same.

@@ -77,7 +77,7 @@ class TypeDeclarations:
 
         Args:
             choices: Names in the order of preference; to the last one underscores are added.
-            suffixes: What is added to it to name more types.
+            suffixes: Endings for the names of further types.
         """
         names = iter(choices)
         name = next(names)

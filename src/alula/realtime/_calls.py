@@ -17,7 +17,7 @@ from alula._app import App
 from alula._connection import Connection, begin_call
 from alula._context import HookContext, connection_params
 from alula._json_encoding import MAX_CONTAINERS, dumps_with_attachments, loads
-from alula._public_error import log_text, public_error
+from alula._public_error import error_json, log_text, public_error
 from alula._repeats import RepeatLimit
 from alula._routes import RouteTable
 from alula._service import ServiceHandle
@@ -293,7 +293,7 @@ def _encode_result(packet_id: int, result: object) -> list[Frame]:
 
 def _encode_error(packet_id: int, error: FrameworkError) -> list[Frame]:
     """Return the acknowledgement of a call that failed."""
-    body = error.to_dict()
+    body = error_json(error)
     try:
         return encode_packet(Packet(PacketType.ACK, [body], packet_id), dumps_with_attachments)
     # Values of the application may raise anything while they become JSON.

@@ -32,7 +32,8 @@ class Notes:
     async def get(self, id, params):
         if id == "die":
             os._exit(7)
-        return {"version": 1, "debug": core.debug, "written": os.listdir()}
+        hints = os.environ.get("ALULA_HINTS")
+        return {"version": 1, "debug": core.debug, "hints": hints, "written": os.listdir()}
 
 core = App()
 app = express(core)
@@ -95,7 +96,7 @@ async def reloading(file):
 async def test_a_change_a_mistake_and_its_end(file, capfd):
     async with reloading(file) as (_, port):
         first = await answered(port, '"version":1')
-        assert '"debug":true' in first
+        assert '"debug":true,"hints":"1"' in first
         assert "__pycache__" not in first
         save(file, CODE.replace("version", "new version"))
         await answered(port, '"new version":1')

@@ -118,7 +118,7 @@ def add_statement(code: str, function: str, statement: str) -> str:
 def add_after(code: str, anchor: str, new: str) -> str:
     """Return code with statements after another one, at the top level or in a function.
 
-    The code stays as it is if the last of the new statements is there already.
+    The code does not change if it already has the last of the new statements.
 
     Raises:
         NoPlaceError: The other statement is not there.
@@ -271,7 +271,7 @@ def _lines(code: str) -> list[str]:
 
 
 def _insert(code: str, at: int, new: list[str], replaced: int = 0) -> str:
-    """Return code with further lines, in place of a number of lines."""
+    """Return code in which new lines replace a number of lines."""
     lines = _lines(code)
     lines[at : at + replaced] = new
     return ("\r\n" if "\r\n" in code else "\n").join(lines)

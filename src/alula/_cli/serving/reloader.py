@@ -27,6 +27,7 @@ from alula._cli.serving.listen import open_socket
 from alula._cli.serving.worker_process import WorkerProcess, WorkerSettings, describe_exit
 from alula._cli.terminal import print_error, print_result, style
 from alula._local_process import ServerOwner
+from alula._public_error import HINTS
 
 __all__ = ["Reloader", "Snapshot", "changed_files", "scan", "serve_with_reload"]
 
@@ -127,7 +128,7 @@ class Reloader:
         start = partial(
             WorkerProcess.start,
             sock=self._sock,
-            environment={"ALULA_DEBUG": debug, **self._servers.environment},
+            environment={"ALULA_DEBUG": debug, HINTS: debug, **self._servers.environment},
             inherited=[self._servers.descriptor],
         )
         if self._spare is None:

@@ -1,7 +1,7 @@
 """The client's transport over socket.io: calls and events over one connection that stays open.
 
 `_session` has the protocol, without I/O. `_transport` drives it in an event loop and reconnects;
-`_thread` runs that loop in a thread for synchronous clients. `_streams` keeps events until they are
+`_listeners` calls the listeners of synchronous clients. `_streams` keeps events until they are
 read. `_connection` is what a client is configured with.
 """
 

@@ -22,13 +22,14 @@ from alula.client._connection import (
     read_options,
 )
 from alula.client._fetch import in_browser
+from alula.client._portal import Portal, transport_for
 from alula.client._socketio._errors import EventsLost
+from alula.client._socketio._listeners import ListenerThread
 from alula.client._socketio._session import Answer, SocketRequest
 from alula.client._socketio._settings import SocketSettings
 from alula.client._socketio._streams import EventStream, ServiceEvent, SyncEventStream
-from alula.client._socketio._thread import BlockingSocketioTransport, ListenerThread
 from alula.client._socketio._transport import SocketioTransport
-from alula.client._transport import run_sync
+from alula.client._transport import Transport, run_sync
 from alula.errors import BadRequest, FrameworkError
 from alula.types import EVENT_OF_METHOD, ID_METHODS, METHODS_WITHOUT_DATA, Id
 
@@ -76,7 +77,6 @@ class SocketConnection(Connection):
         super().__init__(base, self._make, options, SocketService)
         self._settings = settings
         self._listeners = ListenerThread()
-        self._socket: SocketioTransport | BlockingSocketioTransport | None = None
         self._is_wanted = False
         self._emit: Callable[..., object] | None = None
         self._sign_in: Callable[[], StoredSignIn | None] = lambda: None
@@ -87,21 +87,20 @@ class SocketConnection(Connection):
     @property
     def is_connected(self) -> bool:
         """Whether calls can be sent at once."""
-        socket = self._socket
-        inner = socket.transport if isinstance(socket, BlockingSocketioTransport) else socket
-        return inner is not None and inner.is_ready
+        return self._transport is not None and self._socket.is_ready
 
-    def _make(self, synchronous: bool) -> SocketioTransport | BlockingSocketioTransport:
+    def _make(self, synchronous: bool) -> Transport[SocketRequest, Answer]:
         if in_browser():
             raise TypeError("socketio() needs the sockets of an operating system; use rest() here")
         # Now, not with the first call: it tells whether the library is installed.
         import alula.client._socketio._websocket  # noqa: F401, PLC0415  # an extra
 
-        transport = SocketioTransport(self._settings, self)
-        self._socket = (
-            BlockingSocketioTransport(transport, self._listeners) if synchronous else transport
-        )
-        return self._socket
+        return transport_for(self._make_transport_of_process, synchronous=synchronous)
+
+    def _make_transport_of_process(self) -> SocketioTransport:
+        # A process that is forked makes another transport, and needs another thread for listeners.
+        self._listeners = ListenerThread()
+        return SocketioTransport(self._settings, self)
 
     def belong_to(
         self, emit: Callable[..., object], sign_in: Callable[[], StoredSignIn | None]
@@ -158,21 +157,32 @@ class SocketConnection(Connection):
             NotConnected: It took too long.
             FrameworkError: The server refused the connection.
         """
-        await self._bound().open(
-            SocketRequest("connect", self._settings.shown_url, (), repeatable=True)
-        )
+        request = SocketRequest("connect", self._settings.shown_url, (), repeatable=True)
+        socket = self._socket
+        if (portal := self._portal) is not None:
+            portal.run(lambda socket: socket.open(request))
+        else:
+            await socket.open(request)
 
     async def close(self) -> None:
         """Close the connection and end the streams; the next call opens a new one."""
         await super().close()
+        self._listeners.close()
         for stream in self._all_streams():
             stream.end()
 
-    def _bound(self) -> SocketioTransport | BlockingSocketioTransport:
-        if self._socket is None:
+    @property
+    def _portal(self) -> Portal[SocketioTransport] | None:
+        transport: Any = self._transport
+        return transport if self._synchronous else None
+
+    @property
+    def _socket(self) -> SocketioTransport:
+        """The transport, also that in a portal."""
+        if self._transport is None:
             self.bind(synchronous=False)
-        assert self._socket is not None  # noqa: S101  # `bind` has set it
-        return self._socket
+        transport: Any = self._transport
+        return transport.transport if self._synchronous else transport  # type: ignore[no-any-return]  # the line above hides it
 
     # -- listeners and streams -----------------------------------------------------------------
 
@@ -186,8 +196,11 @@ class SocketConnection(Connection):
         Otherwise ``async with``, the first call or the first read from a stream connects.
         """
         self._is_wanted = True
-        if self._synchronous or loop_is_running():
-            self._bound().start()
+        socket = self._socket
+        if (portal := self._portal) is not None:
+            portal.run(_start)
+        elif loop_is_running():
+            socket.start()
 
     def loop_runs(self) -> None:
         """Connect now, if there are listeners or streams."""
@@ -251,6 +264,10 @@ class SocketConnection(Connection):
         """Hear that the server refuses the connection."""
         for stream in self._all_streams():
             stream.fail(error)
+
+
+async def _start(socket: SocketioTransport) -> None:
+    socket.start()
 
 
 def _plain_segment(name: str, value: object) -> str:

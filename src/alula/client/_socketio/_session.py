@@ -156,7 +156,7 @@ class Session:
         max_size: The largest data of a packet, in bytes.
 
     Attributes:
-        frames: What is to be written, in order.
+        frames: The frames to write, in order.
         silence: Seconds without a frame after which the connection is dead.
         recovered: Whether the server sent all events that were missed since the last connection.
     """

@@ -69,7 +69,7 @@ class ServiceEvents(tuple[str, ...], Generic[StreamT_co]):
 
 
 class EventBuffer(Generic[T]):
-    """A bounded queue of events. What is missing has an error in its place.
+    """A bounded queue of events. An error stands where events are missing.
 
     Args:
         size: How many events wait at most.
@@ -109,7 +109,7 @@ class EventBuffer(Generic[T]):
 
 
 class _Stream(Generic[T]):
-    """What both streams have in common.
+    """The base of both streams.
 
     Args:
         names: The names of the events; none for all.

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from alula._public_error import debug_text, log_text, public_error
+from alula._public_error import debug_text, error_json, log_text, public_error
 from alula._repeats import RepeatLimit
 from alula._routes import decode_segment
 from alula.errors import FrameworkError
@@ -204,7 +204,7 @@ def _set_headers(headers: Mapping[str, str], allowed: frozenset[str], res: Respo
 
 
 def _send_json(error: FrameworkError, send: Callable[[object], None]) -> None:
-    body = error.to_dict()
+    body = error_json(error)
     try:
         send(body)
     # Values may fail in any way while they are turned into JSON.

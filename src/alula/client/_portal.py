@@ -1,0 +1,164 @@
+"""How a synchronous client uses an asynchronous library: in an event loop, in a thread of its own.
+
+Only the exchange with the server happens there. Hooks and listeners run in the thread that calls,
+so they may block, and may call services themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+from alula.client._per_process import PerProcess
+from alula.client._transport import (
+    AsyncTransport,
+    BlockingTransport,
+    SendOptions,
+    Transport,
+    connection_failed,
+)
+
+__all__ = ["Portal", "transport_for"]
+
+T = TypeVar("T")
+TransportT = TypeVar("TransportT", bound=AsyncTransport[Any, Any])
+
+
+class Portal(BlockingTransport[Any, Any], Generic[TransportT]):
+    """The transport of a synchronous client: it runs an asynchronous one, and blocks.
+
+    Any number of threads may call at the same time.
+
+    Args:
+        make_transport: Returns the asynchronous transport; a forked process makes another one.
+    """
+
+    def __init__(self, make_transport: Callable[[], TransportT]) -> None:
+        self._here = PerProcess(lambda: _ProcessPortal(make_transport()))
+        self._here.get()  # it tells now what is wrong with the transport
+
+    @property
+    def transport(self) -> TransportT:
+        """The asynchronous transport of this process."""
+        return self._here.get().transport
+
+    async def send(self, request: Any, options: SendOptions) -> Any:
+        """Send a request and return the response; an interrupt cancels it.
+
+        Raises:
+            FrameworkError: As `Transport.send`; `Unavailable` if another thread closes the client.
+            RuntimeError: It is called in the event loop of this client.
+        """
+        try:
+            return self.run(lambda transport: transport.send(request, options))
+        except concurrent.futures.CancelledError:
+            failure = connection_failed(request, ConnectionError("the client was closed"))
+            raise failure from failure.__cause__
+
+    def run(self, call: Callable[[TransportT], Coroutine[Any, Any, T]]) -> T:
+        """Call the transport in its event loop and wait for the result; an interrupt cancels it."""
+        return self._here.get().run(call)
+
+    async def close(self) -> None:
+        """Close the transport and end the thread; the next call starts another one."""
+        self._here.get().close()
+
+
+def transport_for(
+    make: Callable[[], AsyncTransport[Any, Any]], *, synchronous: bool
+) -> Transport[Any, Any]:
+    """Return what an asynchronous or a synchronous client sends with."""
+    return Portal(make) if synchronous else make()
+
+
+class _ProcessPortal(Generic[TransportT]):
+    """What a portal has in one process."""
+
+    def __init__(self, transport: TransportT) -> None:
+        self.transport = transport
+        self._lock = threading.Lock()
+        self._thread: _LoopThread | None = None
+        self._finalizer: weakref.finalize[..., Any] | None = None
+
+    def run(self, call: Callable[[TransportT], Coroutine[Any, Any, T]]) -> T:
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                self._forget_thread()
+                self._thread = _LoopThread(self.transport)
+                # A client that nobody closes, and that nobody has any more, leaves no thread.
+                self._finalizer = weakref.finalize(self, self._thread.end)
+                self._finalizer.atexit = False
+            if threading.current_thread() is self._thread:
+                raise RuntimeError(
+                    "a synchronous client was called in its own event loop, which would wait for"
+                    " itself for ever; await an asynchronous client there"
+                )
+            running = asyncio.run_coroutine_threadsafe(call(self.transport), self._thread.loop)
+        try:
+            return running.result()
+        except BaseException:
+            running.cancel()
+            raise
+
+    def close(self) -> None:
+        with self._lock:
+            thread = self._forget_thread()
+        if thread is not None:
+            thread.close()
+
+    def _forget_thread(self) -> _LoopThread | None:
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        thread, self._thread = self._thread, None
+        return thread
+
+
+class _LoopThread(threading.Thread):
+    """An event loop in a thread, for one transport.
+
+    It is a daemon: a script that forgets to close its client ends all the same.
+    """
+
+    def __init__(self, transport: AsyncTransport[Any, Any]) -> None:
+        super().__init__(name="alula-client", daemon=True)
+        self.loop = asyncio.new_event_loop()
+        self._transport = transport
+        self._ended = asyncio.Event()
+        self.start()
+
+    def run(self) -> None:
+        # At its end a runner cancels the calls that are under way, so nobody waits for ever. An
+        # exit in the user's own code ends it as well; the caller gets that exception, too.
+        with (
+            suppress(KeyboardInterrupt, SystemExit),
+            asyncio.Runner(loop_factory=lambda: self.loop) as runner,
+        ):
+            runner.run(self._ended.wait())
+
+    def end(self) -> concurrent.futures.Future[None] | None:
+        """Begin to close the transport and then the event loop, unless that has ended."""
+        if self.loop.is_closed():
+            return None
+        return asyncio.run_coroutine_threadsafe(self._close_transport(), self.loop)
+
+    async def _close_transport(self) -> None:
+        try:
+            await self._transport.close()
+        finally:
+            self._ended.set()
+
+    def close(self) -> None:
+        """Close the transport and the event loop, and wait for it."""
+        ended = self.end()
+        if ended is None:
+            return
+        try:
+            ended.result()
+        finally:
+            ended.cancel()  # if an interrupt has ended the wait
+            self.join()
