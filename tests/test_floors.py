@@ -29,6 +29,7 @@ FLOOR_OF = {
     **dict.fromkeys(["app_events", "registry", "service"], 4),
     **dict.fromkeys(["app", "identity", "gcra"], 5),
     **dict.fromkeys(["adapters", "express", "client", "schema", "authentication", "telemetry"], 6),
+    "live": 6,
     **dict.fromkeys(["local_mongodb", "local_postgresql"], 6),
     **dict.fromkeys(["common_hooks", "files", "openapi", "realtime", "testing"], 7),
     **dict.fromkeys(["cli", "__init__"], 8),
@@ -57,7 +58,8 @@ THIRD_PARTY = {
     "local_mongodb": {"pymongo"},
     "logs": {"orjson"},  # where it is installed: logs work without it
     "outgoing": {"pydantic_core"},  # for Pydantic, when it writes a redacted record
-    "realtime": {"bson", "orjson", "pymongo", "redis"},  # orjson: to name the extra without it
+    # orjson: to name the extra without it.
+    "realtime": {"asyncpg", "bson", "orjson", "pymongo", "redis"},
     "schema": {
         "jsonschema",
         "jsonschema_specifications",

@@ -80,6 +80,7 @@ class Params(Generic[User_co]):
         authentication: The credentials of the caller: ``{"strategy", ...}``.
         user: The record of the signed-in user.
         connection: The real-time connection that the call came over, None for other calls.
+        live: Set while a live list is read, None for other calls.
 
     Raises:
         TypeError: ``params`` or the query is not a mapping.
@@ -109,6 +110,7 @@ class Params(Generic[User_co]):
     authentication: Mapping[str, Any] | None = None
     user: User_co = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # ty: ignore[invalid-assignment]  # None is part of `User` where nobody may be signed in
     connection: Connection | None = None
+    live: object = None
 
     def __init__(self, params: Params | Mapping[str, Any] | None = None, /, **values: Any) -> None:
         if params is None and not values:  # most internal calls

@@ -14,7 +14,7 @@ from alula import App
 from alula.authentication import protect
 from alula.errors import BadRequest
 from alula.express import express, json, rest
-from alula.realtime import MongoBus, RedisBus, socketio, sse
+from alula.realtime import MongoBus, PostgresBus, RedisBus, socketio, sse
 
 FOLDER = Path(os.environ["ROOMS_FOLDER"])
 SECONDS_BETWEEN_REPORTS = 0.2
@@ -57,6 +57,8 @@ def bus_of(url):
     """Return the bus of an engine by its URL, None for the hub of the workers."""
     if url.startswith("redis:"):
         return RedisBus(url, stream="rooms", timeout=2)
+    if url.startswith("postgresql:"):
+        return PostgresBus(url, timeout=2)
     if url.startswith("mongodb:"):
         from pymongo import AsyncMongoClient
 

@@ -12,9 +12,10 @@ from tests.faults.network import Network
 from tests.faults.replica_set import SETTINGS
 from tests.faults.rooms import Crowd, rooms_server
 from tests.realtime.processes import Redis
-from tests.requirements import require_mongod
+from tests.requirements import require_mongod, require_postgresql
 
 from alula.local_mongodb import Mongod, form_replica_set
+from alula.local_postgresql._postgres import Postgres
 
 pytestmark = pytest.mark.slow
 
@@ -121,6 +122,18 @@ async def test_nothing_is_lost_when_redis_fails(tmp_path, thorough):
         await hold_what_is_promised(redis, redis.url, thorough)
     finally:
         redis.kill()
+
+
+async def test_nothing_is_lost_when_postgresql_fails(tmp_path, thorough):
+    if not thorough:
+        pytest.skip("a postgres takes long to start again: see `make faults`")
+    require_postgresql()
+    server = Postgres(tmp_path)
+    await server.start()
+    try:
+        await hold_what_is_promised(server, server.url, thorough)
+    finally:
+        server.kill()
 
 
 async def test_nothing_is_lost_when_mongodb_fails(tmp_path, thorough):

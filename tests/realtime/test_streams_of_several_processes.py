@@ -18,11 +18,11 @@ from alula._hub import Hub, WorkerDirectory
 from alula.adapters.memory import MemoryService
 from alula.authentication import protect
 from alula.express import express, rest
-from alula.realtime import Bus, BusEvent, MongoBus, RecentEvents, RedisBus, sse
+from alula.realtime import Bus, BusEvent, MongoBus, PostgresBus, RecentEvents, RedisBus, sse
 from alula.realtime._bus._hub_bus import HubBus
 
 
-@pytest.fixture(params=["hub", "redis", "mongodb"])
+@pytest.fixture(params=["hub", "redis", "mongodb", "postgresql"])
 def engine(request):
     """What carries the events, and where it is."""
     is_server = request.param != "hub"
@@ -41,6 +41,9 @@ async def make_bus(engine):
         async with Hub(directory.hub):
             yield lambda: HubBus(directory.hub)
         directory.close()
+    elif name == "postgresql":
+        table = f"streams_{secrets.token_hex(4)}"
+        yield lambda: PostgresBus(url, table=table)
     else:
         async with AsyncMongoClient(url) as client:
             name = f"streams_{secrets.token_hex(4)}"

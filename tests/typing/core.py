@@ -35,7 +35,8 @@ assert_type(app.use("messages", Messages(), methods=["find", "archive"], events=
 assert_type(MyApp().use("messages", Messages()).set("a", 1), MyApp)
 assert_type(MyApp().configure(lambda app: app.set("a", 1)), MyApp)
 assert_type(app.get("a"), Any)
-assert_type(app.settings, dict[str, Any])
+assert_type(app.settings["a"], Any)
+assert_type(app.settings[Messages], Messages)
 assert_type(app.debug, bool)
 assert_type(app.services, dict[str, ServiceHandle])
 App("yes")  # type: ignore[arg-type]

@@ -214,6 +214,7 @@ def warn_about_publishers(
         transports: The names of the configured transports.
     """
     emitting = [service for service in services.values() if not service.secret_events]
+    has_lists = any(service.live_options is not None for service in services.values())
     for event in of_app.events:
         if not any(event in service.events for service in emitting):
             _log.warning(
@@ -229,7 +230,8 @@ def warn_about_publishers(
         if not EVENT_OF_METHOD.keys().isdisjoint(service.methods)
         or len(service.events) > len(EVENT_OF_METHOD)
     ]
-    if real_time and silent and not any(service.publishers for service in emitting):
+    has_publisher = any(service.publishers for service in emitting)
+    if real_time and silent and not has_publisher and not has_lists:
         _log.warning(
             "%s is configured, but no service has a publisher, so clients get no events; write"
             " @app.service(%r).publish, or @app.publish for all services; if only calls are"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, TypeAlias, Unpack
+from typing import Any, ClassVar, Final, Self, TypeAlias, Unpack
 
 from alula._channels import (
     Channels,
@@ -15,6 +15,7 @@ from alula._channels import (
 )
 from alula._context import GivenParams, HookContext, Params
 from alula._events import EventEmitter, Listener, emit_unless_held, loop_is_running, outcome_of
+from alula._service._live_options import LiveOptions
 from alula._service_object import (
     DeferredSetup,
     Mountable,
@@ -74,6 +75,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
     publishers: Mapping[str, Publisher]
     emitted_by_service: frozenset[str]
     related_names: frozenset[str] = frozenset()
+    live_options: LiveOptions | None = None
     _elsewhere: ClassVar[Mapping[str, str]] = {}
     """Names that callers mistake for params, and what to write instead."""
 
@@ -362,6 +364,72 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         for outer in self.mounts:
             has_listeners = outer.emit(event, *values) or has_listeners
         return has_listeners
+
+    # -- live lists ----------------------------------------------------------------------------
+
+    def live(
+        self,
+        *,
+        depends_on: Iterable[str] = (),
+        recheck: float | None = None,
+        max_rows: int = 1_000,
+        pause: float = 0.05,
+    ) -> Self:
+        """Let clients watch what they may find: who may find a record may have it in a live list.
+
+        Each list is read by a whole `find` of its caller: once when it opens, and again when a
+        change may concern it. So hooks of ``find`` run for each of these reads, with
+        ``context.params.live`` set. No publisher is needed.
+
+        Args:
+            depends_on: Paths of services whose changes change what `find` returns, such as
+                memberships.
+            recheck: Seconds after which each list is read again whatever happened, for what
+                changes without a call. None for never.
+            max_rows: How many rows a list may have; a larger page is a 400.
+            pause: Seconds between two reads of one list.
+
+        Returns:
+            The handle.
+
+        Raises:
+            ValueError: The service has no `find`, keeps its events secret, or has a method or an
+                event called ``live`` or ``unlive``; or a number is not positive.
+
+        Examples:
+            >>> from alula import App
+            >>> from alula.adapters.memory import MemoryService
+            >>> app = App().use("todos", MemoryService())
+            >>> todos = app.service("todos").live()
+        """
+        if "find" not in self._callable:
+            raise ValueError(f"{self!r} has no `find`, so it has no live lists")
+        if self.secret_events:
+            raise ValueError(f"{self!r} keeps its events secret, so it has no live lists")
+        taken = {"live", "unlive"} & {*self._callable, *self.events}
+        if taken:
+            raise ValueError(f"{self!r} has {min(taken)!r} of its own, so it has no live lists")
+        numbers = {"recheck": recheck, "max_rows": max_rows, "pause": pause}
+        for name, number in numbers.items():
+            if number is not None and not number > 0:
+                raise ValueError(f"{self!r}: live({name}={number!r}) takes a number above 0")
+        self.live_options = LiveOptions(
+            tuple(path.strip("/") for path in depends_on), recheck, max_rows, pause
+        )
+        return self
+
+    def touch(self, ids: Id | Iterable[Id] = None) -> None:
+        """Tell the live lists of all processes that records have changed without a call.
+
+        Args:
+            ids: One or several ids; None if it is not known which records have changed.
+        """
+        lists = self.app.settings.get("live lists")
+        if lists is not None:
+            listed = (
+                None if ids is None else [ids] if isinstance(ids, str | int | float) else [*ids]
+            )
+            lists.touch(self, listed)
 
     def resolve_publishers(self) -> None:
         """Look up the publishers of all events again, after one was added here or to the app."""

@@ -218,6 +218,11 @@ class Relations:
         return relation
 
     @property
+    def services(self) -> tuple[str, ...]:
+        """The paths of the services whose records are related."""
+        return tuple(dict.fromkeys(each.service for each in self._relations.values()))
+
+    @property
     def without_key(self) -> Mapping[str, Relation]:
         """The relations whose keys are not known yet, by name."""
         return {name: each for name, each in self._relations.items() if not each.key}

@@ -27,8 +27,11 @@ __all__ = ["Cache", "cache"]
 By: TypeAlias = Callable[[HookContext], object]
 
 _CACHED: Final = frozenset({"find", "get"})
-_OWN_RESULTS: Final = frozenset({"paginate", "adapter", "pipeline", "docdb", "sql", "collation"})
-"""Params of the application's own calls that change results, or put the call in a transaction."""
+_OWN_RESULTS: Final = frozenset(
+    {"live", "paginate", "adapter", "pipeline", "docdb", "sql", "collation"}
+)
+"""Params of the application's own calls that change results, or put the call in a transaction; and
+the reads of live lists, for which a result from before the change is too old."""
 _MAX_VALUES: Final = 200
 _MAX_TEXT: Final = 1_000
 """Queries with more values, or with longer texts, are not kept: a client chooses them."""

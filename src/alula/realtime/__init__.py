@@ -1,6 +1,7 @@
 """Real time: transports of calls and events, connections, and buses between processes.
 
-Needs the extra ``server``, for websockets also ``realtime``, and for `RedisBus` also ``redis``.
+Needs the extra ``server``, for websockets also ``realtime``, and for a bus its own: ``redis``,
+``postgresql`` or ``mongodb``.
 """
 
 try:
@@ -13,7 +14,7 @@ except ImportError as error:
 
 from alula._channels import Channel
 from alula._connection import Connection
-from alula.realtime._bus import Bus, BusEvent, MongoBus, RecentEvents, RedisBus
+from alula.realtime._bus import Bus, BusEvent, MongoBus, PostgresBus, RecentEvents, RedisBus
 from alula.realtime._handshake import Handshake
 from alula.realtime._socketio import SocketIO, socketio
 from alula.realtime._sse import sse
@@ -25,6 +26,7 @@ __all__ = [
     "Connection",
     "Handshake",
     "MongoBus",
+    "PostgresBus",
     "RecentEvents",
     "RedisBus",
     "SocketIO",

@@ -111,6 +111,17 @@ class EventIds:
         beginning = f"{milliseconds:x}"
         return f"{beginning}.{self._code(b'beginning', f'{beginning} {user} {channels!r}')}"
 
+    def sign_list(self, user: str, path: str, query: str, digest: bytes) -> str:
+        """Return what a client of a live list shows when it comes back.
+
+        Args:
+            user: The id of the user, empty for nobody.
+            path: Of the service, with the values of its placeholders.
+            query: As the client gave it.
+            digest: Of the rows that the client has.
+        """
+        return f"L.{self._code(b'list', f'{user} {path} {query} {digest.hex()}')}"
+
     def read(
         self, text: str, user: str, channels: Sequence[tuple[str, int]] = ()
     ) -> tuple[Position, int] | None:

@@ -21,7 +21,16 @@ from alula.realtime._event_log import EventLog
 from alula.realtime._limits import MatchLimit
 from alula.types import SCALAR_TYPES, is_array, is_mapping
 
-__all__ = ["EventStream", "Receive", "Scope", "Send", "Subscription", "send_head"]
+__all__ = [
+    "EventStream",
+    "Receive",
+    "Scope",
+    "Send",
+    "Subscription",
+    "send_head",
+    "send_part",
+    "start_of_stream",
+]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -392,7 +401,7 @@ class EventStream:
         return id
 
     async def _send_all(self, send: Send) -> None:
-        await send(_start())
+        await send(start_of_stream())
         start = f"retry: {RETRY_MILLISECONDS}\n".encode()
         # An id without data sets the position, so the client misses nothing before the first event.
         # Not if the stream has ended already: it dropped events that the client must get later.
@@ -400,7 +409,7 @@ class EventStream:
             start += f"id: {self._position()}".encode() + self.id_end()
         else:
             start += b"\n"
-        await _send_part(send, start)
+        await send_part(send, start)
         is_idle = False
         while True:
             self._has_news.clear()
@@ -411,14 +420,14 @@ class EventStream:
             # Of the current channels. A client that joined one later cannot resume from before.
             id_end = self.id_end()
             if blocks:
-                await _send_part(send, id_end.join(blocks) + id_end)
+                await send_part(send, id_end.join(blocks) + id_end)
                 continue  # more may have come meanwhile
             if self._has_ended:
                 break
             if is_idle:
                 # A new id, so that the client resumes from a recent position even if all events
                 # are for others. Nothing waits, so the client has everything up to here.
-                await _send_part(send, f":\nid: {self._position()}".encode() + id_end)
+                await send_part(send, f":\nid: {self._position()}".encode() + id_end)
             try:
                 async with asyncio.timeout(self._heartbeat):
                     await self._has_news.wait()
@@ -431,13 +440,15 @@ class EventStream:
 
 async def send_head(_: Scope, __: Receive, send: Send) -> None:
     """Respond to HEAD with the headers of a stream."""
-    await send(_start())
+    await send(start_of_stream())
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _start() -> Message:
+def start_of_stream() -> Message:
+    """Return the head of a stream."""
     return {"type": "http.response.start", "status": 200, "headers": [*_HEADERS]}
 
 
-async def _send_part(send: Send, part: bytes) -> None:
+async def send_part(send: Send, part: bytes) -> None:
+    """Send the next bytes of a stream."""
     await send({"type": "http.response.body", "body": part, "more_body": True})

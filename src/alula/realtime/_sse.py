@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from alula._channels import EventServer
 from alula._hub import current_worker
 from alula._identity import add_tickets, shared_key
+from alula._live import live_lists_of
 from alula.realtime._bus import Bus, connect_bus
 from alula.realtime._engine import check_number
 from alula.realtime._event_ids import EventIds
@@ -118,7 +119,8 @@ def sse(
         # When a client leaves, its id may be as old as the last heartbeat.
         log = EventLog(keep, keep_seconds + heartbeat, keep_bytes, ids)
         app.channel_registry.log = log
-        streams = Streams(app, log, heartbeat, max_streams, max_streams_of_address)
+        lists = live_lists_of(app)
+        streams = Streams(app, log, lists, heartbeat, max_streams, max_streams_of_address)
         log.on_gap = streams.reset
         app.channel_registry.on_gap(streams.reset)
         app.channel_registry.on_gap(log.lose)

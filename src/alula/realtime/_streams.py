@@ -12,6 +12,7 @@ from weakref import finalize
 from alula._connection import Connection, client_key, user_id_of
 from alula._context import HookContext, Params, connection_params
 from alula._identity import identify_connection
+from alula._live import LiveList, LiveLists
 from alula._service import ServiceHandle, owning_handle
 from alula.errors import (
     BadRequest,
@@ -33,6 +34,7 @@ from alula.realtime._event_stream import (
     send_head,
 )
 from alula.realtime._limits import MatchLimits
+from alula.realtime._live_stream import LiveStream
 from alula.types import is_list, is_mapping
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class Streams:
     Args:
         app: The application.
         log: Its recent events.
+        lists: Its live lists.
         heartbeat: Seconds between two heartbeats.
         most: How many streams there may be, None for any number.
         most_of_address: How many one IP address may have, None for any number.
@@ -64,24 +67,27 @@ class Streams:
         self,
         app: ExpressApplication,
         log: EventLog,
+        lists: LiveLists,
         heartbeat: float,
         most: int | None,
         most_of_address: int | None,
     ) -> None:
         self._app = app
         self._log = log
+        self._lists = lists
         self._heartbeat = heartbeat
         self._most = most
         self._most_of_address = most_of_address
         # With their addresses. Added before the hooks run, so that all of them count.
-        self._open_streams: dict[EventStream, str | None] = {}
+        self._open_streams: dict[EventStream | LiveStream, str | None] = {}
         self._match_limits = MatchLimits()
         self._streams_of: Counter[str | None] = Counter()
 
     def reset(self) -> None:
         """Tell all clients that they have missed events, because some did not arrive here."""
         for stream in self._open_streams:
-            stream.reset()
+            if isinstance(stream, EventStream):
+                stream.reset()
 
     def close(self) -> None:
         """End all streams, so that their clients come back to another server."""
@@ -100,7 +106,14 @@ class Streams:
         Raises:
             Exception: Whatever the hooks of ``find`` raise.
         """
-        await self._open([(handle, route)], {**req.query}, req, res, names_path=False)
+        query = {**req.query}
+        live = query.pop("$live", None)
+        if live is None:
+            await self._open([(handle, route)], query, req, res, names_path=False)
+        elif live in {"true", True}:
+            await self._open_list(handle, route, query, req, res)
+        else:
+            raise BadRequest("$live is true, or left out")
 
     async def of_several(self, req: Request, res: Response) -> None:
         """Respond with the events of the services in the query.
@@ -155,9 +168,7 @@ class Streams:
         *,
         names_path: bool,
     ) -> None:
-        ticket, last_id = query.pop("ticket", None), query.pop("lastEventId", None)
-        if not isinstance(ticket, str | None) or not isinstance(last_id, str | None):
-            raise BadRequest("ticket and lastEventId are texts")
+        ticket, last_id = _ticket_and_id(query, req)
         refused = next((name for name in _PAGE_NAMES if name in query), None)
         if refused is not None:
             raise BadRequest(f"a stream has no pages: {refused} is for `find` without a stream")
@@ -165,13 +176,7 @@ class Streams:
         subscriptions: dict[str, Subscription] = {}
         give_way = partial(self._app.turns.give_way, req.ip)
         stream = EventStream(subscriptions, self._heartbeat, self._log, give_way)
-        given = req.framework.__dict__
-        attributes = {n: value for n, value in given.items() if n not in _NOT_OF_CONNECTION}
-        connection = Connection(
-            stream, provider="sse", headers=req.headers, ip=req.ip, **attributes
-        )
-        self._open_streams[stream] = req.ip
-        self._streams_of[req.ip] += 1
+        connection = self._connection_of(stream, req)
         try:
             await identify_connection(self._app, connection, ticket)
             subscriptions |= await _subscriptions(
@@ -190,12 +195,70 @@ class Streams:
             res.delegate(send_head)
             self._remove(stream, connection)
             return
-        # Browsers send the header, but not with a new `EventSource`, which a new ticket needs.
-        last_id = req.headers.get("last-event-id") or last_id
         run = partial(self._run, stream, connection, last_id)
         # If other middleware fails, the stream never runs; but a sign-in may have joined channels.
         finalize(run, self._remove, stream, connection).atexit = False
         res.delegate(run)
+
+    async def _open_list(
+        self,
+        handle: ServiceHandle,
+        route: Mapping[str, str],
+        query: dict[str, Any],
+        req: Request,
+        res: Response,
+    ) -> None:
+        """Respond with a live list of one service."""
+        ticket, last_id = _ticket_and_id(query, req)
+        self._check_room(req.ip)
+        path = f"{handle.path} {sorted(route.items())}"
+        what = f"{sorted(query.items(), key=str)!r}"
+
+        def sign(digest: bytes) -> str:
+            return self._log.ids.sign_list(user_id_of(connection) or "", path, what, digest)
+
+        stream = LiveStream(self._heartbeat, sign, last_id)
+        connection = self._connection_of(stream, req)
+        try:
+            await identify_connection(self._app, connection, ticket)
+            shown = LiveList(handle, connection, route, query, stream.take)
+            stream.show(self._lists, shown)
+            await self._lists.open(shown)
+        except BaseException:
+            self._remove(stream, connection)
+            raise
+        stream.expires = shown.expires
+        res.vary("Accept")
+        run = partial(self._run_list, stream, connection)
+        finalize(run, self._remove, stream, connection).atexit = False
+        res.delegate(run)
+
+    async def _run_list(
+        self,
+        stream: LiveStream,
+        connection: Connection,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        app = self._app
+        stream.leave = partial(self._remove, stream, connection)
+        try:
+            app.add_connection(connection)
+            await connection.wait_until_joined()
+            if connection.channels:  # hooks of `find` may look at them
+                self._lists.change_caller(connection)
+            await stream.run(scope, receive, send)
+        finally:
+            self._remove(stream, connection)
+
+    def _connection_of(self, stream: EventStream | LiveStream, req: Request) -> Connection:
+        """Return the connection of a stream, which counts from now on."""
+        given = req.framework.__dict__
+        attributes = {n: value for n, value in given.items() if n not in _NOT_OF_CONNECTION}
+        self._open_streams[stream] = req.ip
+        self._streams_of[req.ip] += 1
+        return Connection(stream, provider="sse", headers=req.headers, ip=req.ip, **attributes)
 
     def _check_room(self, address: str | None) -> None:
         """Check whether another stream may begin.
@@ -271,14 +334,24 @@ class Streams:
 
         return id_end
 
-    def _remove(self, stream: EventStream, connection: Connection) -> None:
+    def _remove(self, stream: EventStream | LiveStream, connection: Connection) -> None:
         """Remove a stream and its connection. Calling it again does nothing."""
+        self._lists.close_all(connection)
         if stream in self._open_streams:
             address = self._open_streams.pop(stream)
             self._streams_of[address] -= 1
             if not self._streams_of[address]:
                 del self._streams_of[address]
         self._app.remove_connection(connection)
+
+
+def _ticket_and_id(query: dict[str, Any], req: Request) -> tuple[str | None, str | None]:
+    """Take the ticket and the last event id out of a query, or take the id from its header."""
+    ticket, last_id = query.pop("ticket", None), query.pop("lastEventId", None)
+    if not isinstance(ticket, str | None) or not isinstance(last_id, str | None):
+        raise BadRequest("ticket and lastEventId are texts")
+    # A browser sends the header by itself. A new `EventSource`, as with a new ticket, cannot.
+    return ticket, req.headers.get("last-event-id") or last_id
 
 
 class _MethodReached(BaseException):

@@ -9,7 +9,7 @@ What holds in this file:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Final, Literal, Unpack
@@ -177,6 +177,13 @@ class MongoDBService(AdapterService[MongoDBOptions]):
                 ' adapter={"max_time_ms": False}'
             )
         return replace(options, seconds=read_max_time(max_time, "params.docdb: 'max_time_ms'"))
+
+    def store(self) -> Hashable:
+        """Return what tells this collection from others: services on one hear each other."""
+        model = self._source.collection
+        if model is None:
+            return id(self)
+        return "mongodb", id(model.database.client), model.full_name
 
     async def get_model(self, params: Params | None = None) -> Collection:
         """Return the collection; ``params.adapter["model"]`` wins over the service's.

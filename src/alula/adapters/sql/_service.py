@@ -10,7 +10,7 @@ What holds in this file:
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Final, Literal, Unpack
@@ -231,6 +231,11 @@ class SQLService(AdapterService[SQLOptions]):
         if self._holds_database:
             self._holds_database = False
             await self.database.release()
+
+    def store(self) -> Hashable:
+        """Return what tells this table from others: services on one table hear each other."""
+        table = self._source.table
+        return id(self) if table is None else ("sql", id(self.database), table.name)
 
     @property
     def searched_columns(self) -> tuple[str, ...]:

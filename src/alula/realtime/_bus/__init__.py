@@ -11,13 +11,14 @@ from alula._hub import WorkerPlace, current_worker
 from alula.realtime._bus._bus import Bus, BusEvent, RecentEvents
 from alula.realtime._bus._hub_bus import HubBus
 from alula.realtime._bus._mongodb import MongoBus
+from alula.realtime._bus._postgres import PostgresBus
 from alula.realtime._bus._redis import RedisBus
 from alula.realtime._bus._relay import Relay
 
 if TYPE_CHECKING:
     from alula.realtime._bus._unsent import UnsentMark
 
-__all__ = ["Bus", "BusEvent", "MongoBus", "RecentEvents", "RedisBus", "connect_bus"]
+__all__ = ["Bus", "BusEvent", "MongoBus", "PostgresBus", "RecentEvents", "RedisBus", "connect_bus"]
 
 _SETTING: Final = "realtime bus"
 _HEALTH_NOTES: Final = "health notes"
@@ -44,8 +45,8 @@ def connect_bus(app: App[Any], bus: Bus | None = None) -> None:
     """
     if bus is not None and not isinstance(bus, Bus):
         raise TypeError(
-            f"bus={bus!r} is not a Bus; write RedisBus(url), MongoBus(collection), or derive from"
-            " alula.realtime.Bus"
+            f"bus={bus!r} is not a Bus; write RedisBus(url), PostgresBus(url),"
+            " MongoBus(collection), or derive from alula.realtime.Bus"
         )
     known: Bus | None = app.settings.get(_SETTING)
     if bus is not None and known is not None and known is not bus:
