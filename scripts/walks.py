@@ -71,7 +71,7 @@ REQUEST = Walk(
     "GET /messages?$limit=2",
     (
         Step("express/_http1/protocol.py", "HTTPProtocol.data_received", "bytes become a request"),
-        Step("express/_http1/exchange.py", "Exchange.run", "the application is called"),
+        Step("express/_http1/protocol.py", "Exchange.run", "the application is called"),
         Step("express/_chain.py", "run_steps", "middleware runs, one step after the other"),
         Step("express/_rest.py", "call_service", "path and method name a service and its method"),
         Step("query/_parse.py", "parse", "the query string becomes a mapping"),
@@ -82,7 +82,7 @@ REQUEST = Walk(
         Step("_http.py", "response_for", "the result has a status and headers"),
         Step("_json_encoding.py", "dumps", "it becomes JSON, without what is hidden"),
         Step("express/_response.py", "Response.finish", "the response is sent at the end"),
-        Step("express/_http1/exchange.py", "Exchange.respond", "head and body become bytes"),
+        Step("express/_http1/protocol.py", "Exchange.respond", "head and body become bytes"),
     ),
 )
 EVENT = Walk(
@@ -90,14 +90,16 @@ EVENT = Walk(
     "create over socket.io, and its event",
     (
         Step("express/_http1/websocket.py", "WebSocketProtocol.data_received", "a frame is read"),
-        Step("realtime/_engine.py", "Session.receive", "the session takes the packet"),
-        Step("realtime/_calls.py", "run_call", "the packet is a call of a service"),
+        Step("realtime/_engine.py", "EngineSession.receive", "the session takes the packet"),
+        Step("realtime/_calls.py", "ClientCalls.begin", "the packet is a call of a service"),
         Step("_service/_handle.py", "ServiceHandle.run", "hooks run around the method"),
         Step("_service/_handle.py", "ServiceHandle.emit_event", "the call has ended: an event"),
         Step("_channels/_channels.py", "Channels.publish", "the publisher is asked"),
-        Step("_connection.py", "Connection.deliver", "each connection gets the event once"),
-        Step("realtime/_engine.py", "Session.send", "the frame, encoded once, is sent or waits"),
-        Step("realtime/_calls.py", "encode_result", "the caller gets the acknowledgement"),
+        Step("realtime/_sockets.py", "SocketLink.deliver", "each connection gets the event once"),
+        Step(
+            "realtime/_engine.py", "EngineSession.send", "the frame, encoded once, is sent or waits"
+        ),
+        Step("realtime/_calls.py", "_encode_result", "the caller gets the acknowledgement"),
     ),
 )
 SIGN_IN = Walk(
@@ -106,7 +108,9 @@ SIGN_IN = Walk(
     (
         Step("authentication/_service.py", "AuthenticationService.create", "one attempt begins"),
         Step("authentication/_throttle.py", "Throttle.before_attempt", "it costs a try"),
-        Step("authentication/_strategies.py", "LocalStrategy.authenticate", "a strategy is asked"),
+        Step(
+            "authentication/_local_strategy.py", "LocalStrategy.authenticate", "a strategy is asked"
+        ),
         Step("authentication/_entities.py", "Entities.find_one", "the user is found"),
         Step("authentication/_passwords.py", "Passwords.check", "a thread checks the password"),
         Step("authentication/_throttle.py", "Throttle.after_success", "the try is given back"),
