@@ -207,16 +207,20 @@ class _Mount:
             return is_verb and self._pattern.match(req.path) is not None
 
         function = self._enter if takes_errors else functools.partial(self._enter, None)
-        return Step(function, takes_errors, may_read_body=never if ignores_body else matches)
+        may_read_body = never if ignores_body else matches
+        return Step(
+            function,
+            takes_errors,
+            may_read_body=may_read_body,
+            skips=lambda req: not matches(req),
+        )
 
     def _enter(
         self, error: Exception | None, req: Request, res: Response, next: NextFunction
     ) -> Awaitable[None]:
-        if self._verbs is None or req.method in self._verbs:
-            match = self._pattern.match(req.path)
-            if match is not None:
-                return self._run(error, match, req, res, next)
-        return next(error)
+        match = self._pattern.match(req.path)
+        assert match is not None  # noqa: S101  # for type checkers; otherwise the step is skipped
+        return self._run(error, match, req, res, next)
 
     async def _run(
         self,
