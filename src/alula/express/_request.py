@@ -97,10 +97,12 @@ class Request:
         has_body: Whether it comes with a body, which may turn out to be empty.
         body: The body as a body parser has parsed it; `UNSET` before that.
         params: Values of the route's placeholders.
-        ip: The address of the client, None if the server does not know it.
         user: The user who is signed in.
         request_id: The id that the middleware `request_id` has set, None without it.
     """
+
+    ip: str | None
+    """The address of the client, None if the server does not know it."""
 
     base_url: str = ""
     body: Any
@@ -118,7 +120,7 @@ class Request:
         self.receive = receive
         self.method: str = scope["method"]
         client = scope.get("client")
-        self.ip: str | None = client[0] if client else None
+        self.ip = client[0] if client else None
         headers = self._headers = Headers(scope["headers"])
         # Python 3.11 reads these four times as fast as defaults of the class.
         self.body = UNSET
