@@ -46,6 +46,11 @@ class PublishingService(Protocol):
     publishers: Mapping[str, Publisher]
     secret_events: bool
 
+    @property
+    def live_options(self) -> object:
+        """How it offers live lists, None if it has none."""
+        ...
+
     def resolve_publishers(self) -> None:
         """Set ``publishers`` again, after publishers or followers were added."""
         ...
