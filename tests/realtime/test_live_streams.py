@@ -88,7 +88,7 @@ async def test_who_comes_back_gets_only_what_differs(app, connect):
     ],
 )
 async def test_what_cannot_be_a_list_is_refused(app, url, status, message):
-    app.app.use("others", MemoryService())
+    app.use("others", MemoryService())
     stream = Stream(app, url)
     assert await stream.until(lambda: stream.ended)
     assert stream.status == status

@@ -259,7 +259,7 @@ async def test_relations_do_not_open_it(app, request):
     with pytest.raises(ValueError, match="hides: clients could find out"):
         Relations({"author": relation}).connect(app)
     outer = App()
-    outer.use("inner", app.app)
+    outer.use("inner", app)
     relation = belongs_to("inner/users", "userId", filter=["password"])
     outer.use("late", MemoryService(relations={"author": relation}))
     with pytest.raises(ValueError, match=r"the filter of 'author' has 'password', which .* hides"):

@@ -54,7 +54,7 @@ FAILS = 0
 FAILS_LATE = 0
 events = []
 core = App()
-app = express(core)
+app = express(App())
 app.configure(health())
 app.configure(rest())
 app.configure(openapi())
@@ -438,7 +438,7 @@ class TestTheAccessLog:
         run(lambda parent: parent.ask())
         error = capfd.readouterr().err
         assert error.count("GET /notes/5 200") == 1
-        assert '"ip": "127.0.0.1"' in error
+        assert '"ip":"127.0.0.1"' in error
         assert '"request_id"' in error
 
 
