@@ -50,8 +50,8 @@ class Budget(NamedTuple):
             now: The current time.
         """
         # No budget is spent for longer than its window: the clock was set back meanwhile.
-        was_set_back = whole_at > now + self.window + _CLOCK_SKEW_MS
-        later = (now if was_set_back else max(whole_at, now)) + self.interval
+        is_spent = now < whole_at <= now + self.window + _CLOCK_SKEW_MS
+        later = (whole_at if is_spent else now) + self.interval
         return later, max(0, later - now - self.window)
 
 
@@ -112,10 +112,10 @@ class Times(ABC):
         wait, spent = 0, list[Cost]()
         for cost in costs:
             await self.sweep_once_in(cost.budget.window)
-            refused = await self.take(cost)
-            if not refused:
+            if refused := await self.take(cost.key, cost.budget):
+                wait = max(wait, refused)
+            else:
                 spent.append(cost)
-            wait = max(wait, refused)
         if wait:
             await self.refund(spent)
         return wait
@@ -137,11 +137,12 @@ class Times(ABC):
             self._sweep_at = now + window
             await self.sweep(now)
 
-    async def take(self, cost: Cost) -> int:
+    async def take(self, key: str, budget: Budget) -> int:
         """Take one try out of a budget.
 
         Args:
-            cost: The budget.
+            key: The key of the budget.
+            budget: Its size.
 
         Returns:
             0, or the milliseconds until there is a try.
@@ -152,10 +153,10 @@ class Times(ABC):
             nonlocal wait
             # The clock is read after the store: an attempt that began a millisecond before one
             # that overtook it would be refused for that millisecond, though there is a try left.
-            later, wait = cost.budget.spend(whole_at, self.milliseconds())
+            later, wait = budget.spend(whole_at, self.milliseconds())
             return None if wait else later
 
-        is_written = await self.update(cost.key, spend)
+        is_written = await self.update(key, spend)
         return wait if is_written else _WAIT_AFTER_CONTENTION_MS
 
     async def add(self, key: str, milliseconds: int) -> None:
@@ -226,10 +227,9 @@ class MemoryTimes(Times):
         self.set(key, new)
         return True
 
-    async def take(self, cost: Cost) -> int:
+    async def take(self, key: str, budget: Budget) -> int:
         """Take one try out of a budget; see `Times.take`."""
         # Nothing else runs between the two: a third of the time of compare-and-set.
-        key, budget = cost
         later, wait = budget.spend(self._times.get(key, 0), self.milliseconds())
         if not wait:
             self.set(key, later)

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Final, Literal, TypeAlias
 
 from alula._context import HookContext
-from alula._gcra import Budget, Cost, MemoryTimes, ServiceTimes, Times, too_many_requests
+from alula._gcra import Budget, MemoryTimes, ServiceTimes, Times, too_many_requests
 from alula._identity import private_service
 from alula._shares import network_of
 from alula.common_hooks._call import check_properties, user_id
@@ -98,7 +98,8 @@ def rate_limit(
             if store is None:
                 handle = private_service(context.app, service or "", "rate_limit(service=...)")
                 store = ServiceTimes(handle, now)
-            if wait := await store.spend([Cost(key, budget)]):
+            await store.sweep_once_in(milliseconds)
+            if wait := await store.take(key, budget):
                 raise too_many_requests("Too many requests", wait)
         if next is not None:
             await next()

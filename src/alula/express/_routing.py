@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Self
 from urllib.parse import quote, unquote
 
-from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alula._routes import decode_segment
@@ -426,6 +425,9 @@ def asgi_step(app: ASGIApp) -> Step:
     Raises:
         BadRequest: By the step, for a path that the application may read in another way.
     """
+    # Late: it loads the requests of Starlette, forms and anyio, which few applications need.
+    from starlette.middleware.exceptions import ExceptionMiddleware  # noqa: PLC0415  # as said above
+
     app = ExceptionMiddleware(app)
 
     def delegate(req: Request, res: Response, _: NextFunction) -> None:
