@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, cast, overload
 
 from alula._app_events import check_app_event, check_app_listener
 from alula._channels import Channel, Channels, Connection, Publishing
@@ -20,7 +20,7 @@ from alula._events import Listener
 from alula._registry import Registry, read_setting
 from alula._routes import Match, RouteTable, strip_slashes
 from alula._service import AnyTypedService, ServiceHandle, TypedService, check_service_type
-from alula._service_object import ServiceBundle
+from alula._service_object import ServiceBundle, check_takes_no_requests
 from alula._shares import Turns
 from alula._user_code import did_you_mean
 from alula.hooks import Hook, check_hook, compose
@@ -139,7 +139,8 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
             events: Custom events that it emits.
 
         Raises:
-            TypeError: The object cannot be a service.
+            TypeError: The object cannot be a service, or it is an application of `express`, whose
+                middleware and routes would be left out.
             ValueError: The path is taken, or a listed method does not exist.
         """
         if not isinstance(path, str):
@@ -148,12 +149,14 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
             raise TypeError(f"use({path!r}) has no service: use({path!r}, service)")
         path = strip_slashes(path)
         if isinstance(service, App):
+            other = cast("App[Any]", service)
+            check_takes_no_requests(path, other)
             if methods is not None or events is not None:
                 raise TypeError(
                     f"the services of the application at {path!r} have methods and events of their"
                     " own; give these where the services are registered"
                 )
-            objects = {f"{path}/{name}": handle for name, handle in service.services.items()}
+            objects = {f"{path}/{name}": handle for name, handle in other.services.items()}
         else:
             objects = {path: service}
         self._register(

@@ -34,6 +34,7 @@ __all__ = [
     "check_mounted",
     "check_multi",
     "check_object",
+    "check_takes_no_requests",
     "custom_events_of",
     "multi_check",
     "read_names",
@@ -220,6 +221,28 @@ def check_mounted(path: str, handle: Mountable, methods: Collection[str] | None)
     return tuple(name for name in STANDARD_METHODS if name in existing)
 
 
+def check_takes_no_requests(path: str, service: object) -> None:
+    """Refuse what has middleware and routes, which a call of a service would leave out.
+
+    Args:
+        path: Where it is registered, for the message.
+        service: The object.
+
+    Raises:
+        TypeError: It is a router, or the application of a web framework.
+    """
+    # Routers and web applications have a `get` as well; those of others are ASGI callables.
+    type_: Any = type(service)
+    is_router = all(callable(getattr(type_, name, None)) for name in ("use", "handle"))
+    call: Any = getattr(type_, "__call__", None)  # noqa: B004  # its parameters are wanted
+    is_asgi = inspect.isfunction(call) and "scope" in inspect.signature(call).parameters
+    if is_router or is_asgi:
+        raise TypeError(
+            f"the object at {path!r} ({type_.__name__}) takes requests itself, so it is not a"
+            " service; mount it on the web application: express(app).use(path, it)"
+        )
+
+
 def check_object(
     path: str, service: object, methods: Collection[str] | None, reserved: Collection[str]
 ) -> tuple[str, ...]:
@@ -245,16 +268,7 @@ def check_object(
         raise TypeError(
             f"the service at {path!r} is {service!r}; a service is an object with methods"
         )
-    # Routers and web applications have a `get` as well; those of others are ASGI callables.
-    type_: Any = type(service)
-    is_router = all(callable(getattr(type_, name, None)) for name in ("use", "handle"))
-    call: Any = getattr(type_, "__call__", None)  # noqa: B004  # its parameters are wanted
-    is_asgi = inspect.isfunction(call) and "scope" in inspect.signature(call).parameters
-    if is_router or is_asgi:
-        raise TypeError(
-            f"the object at {path!r} ({type_name}) takes requests itself, so it is not a service;"
-            " mount it on the web application: express(app).use(path, it)"
-        )
+    check_takes_no_requests(path, service)
     standard = tuple(name for name in STANDARD_METHODS if callable(getattr(service, name, None)))
     for name in methods or ():
         is_reserved = name.startswith("_") or name in _RESERVED or name in reserved

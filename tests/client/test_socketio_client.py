@@ -42,6 +42,12 @@ def _short_pauses(monkeypatch):
     monkeypatch.setattr(retries_module, "_LONGEST_DELAY", 0.02)
 
 
+class NoLink:
+    """The link of a connection that gets no events."""
+
+    def deliver(self, event): ...
+
+
 @pytest.fixture
 def server():
     with ScriptedServer() as server:
@@ -157,7 +163,9 @@ class TestCalls:
     @pytest.mark.parametrize("transport", ["rest", "socketio"])
     async def test_a_server_passes_calls_of_connections_on(self, server, transport):
         params = {"provider": "socketio", "headers": {"x-test": "1"}, "query": {"a": 1}}
-        params["connection"] = RealtimeConnection(None, provider="socketio", headers={}, ip=None)
+        params["connection"] = RealtimeConnection(
+            NoLink(), provider="socketio", headers={}, ip=None
+        )
         if transport == "socketio":
             client = client_of(server)
         else:

@@ -258,8 +258,9 @@ async def test_relations_do_not_open_it(app, request):
     relation = belongs_to("users", "userId", filter=["name", "password"])
     with pytest.raises(ValueError, match="hides: clients could find out"):
         Relations({"author": relation}).connect(app)
-    outer = App()
-    outer.use("inner", app)
+    inner, outer = App(), App()
+    request.node.callspec.params["app"](inner, "users", MemoryService())
+    outer.use("inner", inner)
     relation = belongs_to("inner/users", "userId", filter=["password"])
     outer.use("late", MemoryService(relations={"author": relation}))
     with pytest.raises(ValueError, match=r"the filter of 'author' has 'password', which .* hides"):

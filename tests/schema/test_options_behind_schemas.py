@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any
 
 import httpx2
@@ -13,7 +13,7 @@ from pymongo import AsyncMongoClient
 from sqlalchemy import JSON, Column, ForeignKey, Integer, MetaData, Table, Text
 
 from alula import App
-from alula.adapters.base import AdapterService
+from alula.adapters.base import AdapterService, CommonOptions
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService
 from alula.adapters.relations import belongs_to
@@ -220,7 +220,14 @@ TRIED = {
 
 @pytest.mark.parametrize("service", [AdapterService, *STORES.values()])
 def test_every_option_of_an_adapter_is_listed(service):
-    assert signature(service).parameters.keys() <= TRIED.keys()
+    options = set()
+    for parameter in signature(service).parameters.values():
+        if parameter.kind is Parameter.VAR_KEYWORD:
+            assert parameter.annotation == "Unpack[CommonOptions]"
+            options |= CommonOptions.__annotations__.keys()
+        else:
+            options.add(parameter.name)
+    assert options <= TRIED.keys()
 
 
 async def test_properties_for_the_extra_column_work_where_the_schema_is_open(tmp_path):

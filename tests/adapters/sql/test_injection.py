@@ -150,8 +150,8 @@ async def target(request):
 
 KEYWORDS = """
 all and any array as bigint blob bool boolean by bytea case cast coalesce conflict count cross
-default delete desc do else end escape exists false first for from ilike in insert int8 into is
-join json json_array_elements json_array_length json_each json_extract json_type jsonb
+default delete desc do else end escape exists false first for from ilike in insert int4 int8 into
+is join json json_array_elements json_array_length json_each json_extract json_type jsonb
 jsonb_array_elements jsonb_typeof key last lateral left length like limit locked match
 materialized nextval not nothing null nulls numeric o octet_length offset on or order ordinality
 over overriding pg_get_serial_sequence regclass returning row_number rowid select set set_config

@@ -15,9 +15,9 @@ import asyncio, sys
 from urllib.request import urlopen
 
 from app import app, make_app
-from configuration import load_settings
+from configuration import Settings, load_settings
 
-assert app.settings["settings"].telemetry is False
+assert app.settings[Settings].telemetry is False
 assert not [name for name in sys.modules if name.startswith("opentelemetry")]
 
 from opentelemetry import trace
