@@ -135,15 +135,15 @@ async def test_a_new_chat_says_hello(chat):
 
 async def test_each_chat_in_memory_has_one_of_its_own(chat, message):
     other = make_app()
-    assert (await other.app.service("users").find())["total"] == 0
+    assert (await other.service("users").find())["total"] == 0
     assert (await chat.get("/users")).json()["total"] == 2
 
 
 async def test_a_chat_in_a_database_is_there_again(database, app, message):
     again = make_app(database)
     async with living(again):
-        messages = await again.app.service("messages").find()
-        users = await again.app.service("users").find()
+        messages = await again.service("messages").find()
+        users = await again.service("users").find()
     assert [each["text"][:7] for each in messages["data"]] == (
         ["Welcome"] if database is None else ["Welcome", "Hello"]
     )

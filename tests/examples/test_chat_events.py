@@ -20,7 +20,7 @@ class Page:
         app.add_connection(self.connection)
 
     def deliver(self, message) -> None:
-        self.events.append((message.path, message.event, message.data))
+        self.events.append((message.path, message.name, message.data))
 
     async def close(self, reason: str = "", *, reconnect: bool = True) -> None:
         """Nothing carries it."""

@@ -83,7 +83,7 @@ async def test_two_likes_at_once_count_once(client):
 
 
 def test_is_described():
-    paths = describe(make_app("sqlite://", SECRET).app)["paths"]
+    paths = describe(make_app("sqlite://", SECRET))["paths"]
     assert len([path for path in paths if path.startswith("/api/")]) >= 10
 
 

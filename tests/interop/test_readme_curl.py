@@ -71,12 +71,9 @@ def test_the_curl_lines_answer_what_stands_there(running):
         assert run_in_a_shell(line, port) == answer.rstrip("\n"), line
 
 
-def test_the_application_ends_on_a_signal_and_has_printed_its_event(running):
-    port, process = running
-    answer = run_in_a_shell(EXCHANGES[0][0].replace("Hello", "Bye"), port)
-    assert '"text":"Bye"' in answer
+def test_the_application_ends_on_a_signal(running):
+    _, process = running
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=SECONDS_TO_ANSWER)
+    _, errors = process.communicate(timeout=SECONDS_TO_ANSWER)
     assert process.returncode == 0
-    assert "there is a new message: {'text': 'Bye'" in output
     assert "Traceback" not in errors

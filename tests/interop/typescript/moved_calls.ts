@@ -21,7 +21,7 @@ const checks: Record<string, () => Promise<void>> = {
     const user = await join(ada, credentials('Ada'))
     // MD5 of the address in lower case.
     const avatar = 'https://s.gravatar.com/avatar/3e3417d7ef77d5932a6734b916515ed5?s=60'
-    assert.deepEqual(user, { id: 1, email: 'Ada@example.com', githubId: null, avatar })
+    assert.deepEqual(user, { id: 1, email: 'Ada@example.com', avatar })
     const other = await join(bob, { ...credentials('bob'), avatar: 'https://bob.example/me' })
     assert.equal(other.avatar, 'https://bob.example/me')
     users.push(user, other)
