@@ -9,7 +9,15 @@ from tests.common_hooks.conftest import ADA, BOB, app_of
 from alula import App
 from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationService, authenticate
-from alula.common_hooks import allow, only_own, rate_limit, set_owner, stash_before
+from alula.common_hooks import (
+    allow,
+    iff,
+    is_external,
+    only_own,
+    rate_limit,
+    set_owner,
+    stash_before,
+)
 from alula.errors import (
     BadRequest,
     Forbidden,
@@ -128,6 +136,11 @@ class TestOnlyOwn:
         notes = app_of(memory, before=[only_own()])
         assert (await notes.create({"text": "x"}, ADA))["text"]
 
+    async def test_create_passes_in_a_condition_too(self, memory):
+        notes = app_of(memory, before=[iff(is_external(), only_own())])
+        assert (await notes.create({"text": "x"}, ADA))["text"] == "x"
+        assert [note["id"] for note in await notes.find(ADA)] == [1]
+
     async def test_a_call_that_is_tried_again_has_one_condition(self, memory):
         attempts = []
 
@@ -186,6 +199,12 @@ class TestSetOwner:
         if updates_by_operators:
             note = await notes.update(1, {"$inc": {"votes": 1, "userId": 1}}, BOB)
             assert (note["userId"], note["votes"]) == (7, 3)
+
+    async def test_in_a_condition_methods_without_data_pass(self, memory):
+        notes = app_of(memory, before=[iff(is_external(), set_owner())])
+        assert (await notes.create({"text": "x", "userId": 8}, ADA))["userId"] == 7
+        assert (await notes.get(2, ADA))["userId"] == 8
+        assert (await notes.remove(2, ADA))["userId"] == 8
 
     async def test_an_update_of_a_record_without_an_owner_sets_none(self, memory):
         notes = app_of(memory, before=[set_owner()])

@@ -57,6 +57,11 @@ class TestTimestamps:
         assert (await notes.update(5, {}))["changed"] == 103
         assert "createdAt" not in await notes.get(5)
 
+    async def test_in_a_condition_methods_without_data_pass(self, memory, ticks):
+        notes = app_of(memory, before=[iff(is_external(), timestamps(now=ticks))])
+        assert (await notes.create({"id": 5}, ADA))["createdAt"] == 100
+        assert await notes.get(5, ADA) == {"id": 5, "createdAt": 100, "updatedAt": 100}
+
     async def test_an_update_of_a_record_without_a_time_sets_none(self, memory, ticks):
         notes = app_of(memory, before=[timestamps(updated=None, now=ticks)])
         assert await notes.update(1, {"text": "x", "createdAt": 5}) == {"id": 1, "text": "x"}

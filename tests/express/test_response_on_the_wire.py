@@ -284,6 +284,17 @@ async def test_a_client_that_waits_for_it_gets_a_100():
         assert (await asyncio.wait_for(reader.readuntil(b"one"), SECONDS)).endswith(b"one")
 
 
+async def test_a_client_that_waits_for_a_100_and_gets_a_response_is_disconnected():
+    """Nobody knows whether its body or its next request comes next."""
+    async with connected(sends(start(200, length(2)), body(b"ok"))) as (reader, writer):
+        writer.write(
+            b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n"
+        )
+        answered = await asyncio.wait_for(reader.read(), SECONDS)
+    assert answered.startswith(b"HTTP/1.1 200 ")
+    assert b"connection: close" in answered
+
+
 async def test_a_body_that_is_here_already_needs_no_100():
     async def app(scope, receive, send):
         await sends(start(200, length(3)), body((await receive())["body"]))(scope, receive, send)

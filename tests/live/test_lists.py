@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.waiting import eventually
+from tests.waiting import eventually, settle
 
 from alula import App
 from alula._connection import Connection
@@ -71,6 +71,33 @@ def lists(app):
 @pytest.fixture
 def todos(app):
     return app.service("todos")
+
+
+@pytest.fixture
+def reads(todos):
+    """The calls of `find` for lists."""
+    reads = []
+
+    async def note(context):
+        if context.params.live:
+            reads.append(context)
+
+    todos.hooks(before={"find": [note]})
+    return reads
+
+
+def page_of(client):
+    """Return the rows that the client has, by what it was told."""
+    rows = []
+    for kind, body, _ in client.told:
+        if kind in {"snapshot", "reset"}:
+            rows = [*body["rows"]]
+            continue
+        row_id = body["id"] if kind == "left" else body["data"]["id"]
+        rows = [row for row in rows if row["id"] != row_id]
+        if kind != "left":
+            rows.insert(body["at"], body["data"])
+    return rows
 
 
 async def test_an_application_has_its_lists_once(app, lists):
@@ -195,6 +222,84 @@ async def test_a_change_that_concerns_nobody_reads_nothing(todos, lists):
     assert reads == []
 
 
+async def test_records_that_lists_share_leave_each_at_its_time(todos, lists):
+    ones = await Client(lists, todos, n=1).open()
+    everything = await Client(lists, todos).open()
+    await todos.create({"n": 1})
+    await ones.rest()
+    await todos.patch(1, {"n": 2})
+    assert await ones.rest() == ["snapshot", "entered", "left"]
+    assert await everything.rest() == ["snapshot", "entered", "changed"]
+    await todos.remove(1)
+    assert await everything.rest() == ["snapshot", "entered", "changed", "left"]
+    assert await ones.rest() == ["snapshot", "entered", "left"]
+
+
+async def test_records_that_are_touched_are_read(todos, lists):
+    client = await Client(lists, todos, n=1).open()
+    await todos.service.create({"n": 1}, {})
+    todos.touch(1)
+    assert await client.rest() == ["snapshot", "entered"]
+
+
+async def test_a_record_that_only_one_condition_fits_reads_nothing(todos, lists, reads):
+    client = await Client(lists, todos, n=1, m=1).open()
+    await todos.create({"n": 1, "m": 2})
+    await client.rest()
+    assert len(reads) == 1
+
+
+@pytest.mark.parametrize(("event", "count"), [("created", 1), ("patched", 2), (None, 2)])
+async def test_a_create_that_may_have_changed_a_record_concerns_lists_that_skip(
+    todos, lists, reads, event, count
+):
+    """A record that was there before may have been among those that the list skips."""
+
+    async def name_event(context):
+        context.event = event
+
+    todos.hooks(before={"create": [name_event]})
+    client = await Client(lists, todos, **{"n": 1, "$skip": 1}).open()
+    await todos.create({"n": 2})
+    await client.rest()
+    assert len(reads) == count
+
+
+@pytest.mark.parametrize(
+    ("query", "write", "count"),
+    [
+        ({"n": 1}, lambda todos: todos.touch(), 2),
+        ({"n": 1}, lambda todos: todos.touch(2), 2),
+        ({"n": 1}, lambda todos: todos.patch(1, {"n": 2}), 2),
+        ({"n": 1}, lambda todos: todos.patch(2, {"n": 1}), 2),
+        ({"n": 1}, lambda todos: todos.patch(2, {"m": 1}), 1),
+        ({"n": 1}, lambda todos: todos.create({"n": 1}), 2),
+        ({"n": 1}, lambda todos: todos.create({"n": 2}), 1),
+        ({"n": 1}, lambda todos: todos.remove(1), 2),
+        ({"n": 1}, lambda todos: todos.remove(2), 1),
+        ({"n": 1, "$skip": 1}, lambda todos: todos.remove(2), 2),
+        ({"n": 1, "$skip": 1}, lambda todos: todos.create({"n": 2}), 1),
+    ],
+)
+async def test_what_changes_during_a_read_is_compared_with_its_page(
+    todos, lists, reads, query, write, count
+):
+    await todos.create([{"n": 1}, {"n": 2}])
+    writes = [write]
+
+    async def meanwhile(context):
+        while writes:
+            writing = writes.pop()(todos)
+            if writing is not None:
+                await writing
+
+    todos.hooks(after={"find": [meanwhile]})
+    client = await Client(lists, todos, **query).open()
+    await client.rest()
+    assert len(reads) == count
+    assert page_of(client) == await todos.find(query=query)
+
+
 async def test_many_records_are_one_change_of_all_lists(todos, lists, monkeypatch):
     monkeypatch.setattr(lists_module, "MAX_IDS", 1)
     client = await Client(lists, todos).open()
@@ -276,6 +381,125 @@ async def test_a_change_of_rights_is_a_reset_with_the_reason(todos, lists, app):
     assert client.told[1].body == {"rows": [{"owner": "bob", "id": 2}], "why": "rights"}
 
 
+async def test_one_list_of_a_connection_is_closed_alone(todos, lists):
+    first = await Client(lists, todos, n=1).open()
+    second = await Client(lists, todos, first.connection).open()
+    equal = await Client(lists, todos, first.connection).open()
+    lists.close(first.list)
+    lists.close(equal.list)
+    await todos.create({"n": 1})
+    assert await second.rest() == ["snapshot", "entered"]
+    assert first.kinds == equal.kinds == ["snapshot"]
+    lists.close_all(first.connection)
+    assert lists._groups == lists._lists_of == {}
+
+
+async def test_a_list_is_closed_while_it_is_read(todos, lists):
+    client = await Client(lists, todos).open()
+    is_read, may_end = asyncio.Event(), asyncio.Event()
+
+    async def wait(context):
+        is_read.set()
+        await may_end.wait()
+
+    todos.hooks(before={"find": [wait]})
+    await todos.create({"n": 1})
+    await is_read.wait()
+    lists.close(client.list)
+    may_end.set()
+    await settle()
+    assert client.kinds == ["snapshot"]
+
+
+async def test_a_list_is_closed_while_it_rests(app, lists):
+    app.use("others", MemoryService())
+    others = app.service("others").live(pause=60)
+    client = await Client(lists, others).open()
+    await others.create({"n": 1})
+    await settle()
+    task = client.list.group.task
+    lists.close(client.list)
+    await settle()
+    assert task.cancelled()
+    assert client.kinds == ["snapshot"]
+
+
+async def test_who_could_not_be_told_gets_the_list_whole(todos, lists):
+    client = await Client(lists, todos).open()
+    await todos.create({"n": 1})
+    await client.rest()
+    lists.catch_up(client.list)
+    assert await client.rest() == ["snapshot", "entered", "reset"]
+    assert client.told[2].body == {"rows": [{"n": 1, "id": 1}], "why": "slow"}
+    lists.close(client.list)
+    lists.catch_up(client.list)
+    assert await client.rest() == ["snapshot", "entered", "reset"]
+
+
+async def test_a_gap_in_what_other_processes_tell_reads_all_lists(app, todos, lists):
+    client = await Client(lists, todos, n=1).open()
+    await todos.service.create({"n": 1}, {})
+    assert await client.rest() == ["snapshot"]
+    lists.reread("the bus was away")
+    assert await client.rest() == ["snapshot", "entered"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [({"n": -1}, {"n": -1, "id": 1}), ({"id": -1}, {"id": -1})]
+)
+async def test_records_with_equal_values_keep_their_order(todos, lists, given, expected):
+    client = await Client(lists, todos, **{"$sort": given}).open()
+    assert client.list.group.behind == {"$sort": expected}
+
+
+async def test_a_page_says_which_it_is(app, lists):
+    app.use("others", MemoryService(start_id=1, multi=True, paginate={"default": 2}))
+    others = app.service("others").live(pause=0.001)
+    await others.create([{}, {}, {}])
+    client = await Client(lists, others, **{"$skip": 1}).open()
+    assert client.told[0].body == {"rows": [{"id": 2}, {"id": 3}], "limit": 2, "skip": 1}
+    await others.remove(1)
+    assert await client.rest() == ["snapshot", "left"]
+
+
+@pytest.fixture
+async def posts(app):
+    """A service whose records show the name of their author, a user."""
+    users, posts = MemoryService(start_id=1), MemoryService(start_id=1)
+    app.use("users", users).use("posts", posts)
+
+    async def show_author(context):
+        for post in context.result:
+            post["author"] = (await app.service("users").get(1))["name"]
+
+    posts = app.service("posts").live(depends_on=["users"], pause=0.001)
+    posts.hooks(after={"find": [show_author]})
+    await app.service("users").create({"name": "Ann"})
+    await posts.create({"n": 1})
+    return posts
+
+
+async def test_lists_follow_the_services_that_they_depend_on(app, posts, lists):
+    first = await Client(lists, posts).open()
+    second = await Client(lists, posts, n=1).open()
+    lists.close(first.list)
+    await app.service("users").patch(1, {"name": "Bea"})
+    assert await second.rest() == ["snapshot", "changed"]
+    assert second.told[1].body["data"]["author"] == "Bea"
+    assert first.kinds == ["snapshot"]
+
+
+async def test_a_read_during_which_another_service_changes_is_not_sent(app, posts, lists):
+    async def rename(context):
+        if context.result[0]["author"] == "Ann":
+            await app.service("users").patch(1, {"name": "Bea"})
+
+    posts.hooks(after={"find": [rename]})
+    client = await Client(lists, posts).open()
+    assert await client.rest() == ["snapshot"]
+    assert client.told[0].body["rows"] == [{"n": 1, "id": 1, "author": "Bea"}]
+
+
 async def test_recheck_reads_without_a_change(app, lists):
     service = MemoryService()
     app.use("others", service)
@@ -330,9 +554,10 @@ async def test_lists_end_with_the_application():
     todos = app.service("todos").live(depends_on=["/todos/"])
     lists = live_lists_of(app)
     await app.setup()
-    await Client(lists, todos).open()
+    client = await Client(lists, todos).open()
     await app.teardown()
     assert lists._groups == lists._lists_of == lists._dependents == {}
+    lists.close(client.list)  # as its transport does
 
 
 @pytest.mark.parametrize(
@@ -353,3 +578,24 @@ def test_what_cannot_be_live_is_refused(service, options, message):
     app = App().use("todos", service())
     with pytest.raises(ValueError, match=message):
         app.service("todos").live(**options)
+
+
+async def test_an_opening_ends_with_the_application():
+    app = App().use("todos", MemoryService())
+    todos = app.service("todos").live()
+    lists = live_lists_of(app)
+    reached = asyncio.Event()
+
+    async def wait(context):
+        reached.set()
+        await asyncio.Event().wait()
+
+    todos.hooks(before={"find": [wait]})
+    await app.setup()
+    opening = asyncio.ensure_future(Client(lists, todos).open())
+    await reached.wait()
+    await app.teardown()
+    with pytest.raises(Unavailable, match="closed before it was read"):
+        async with asyncio.timeout(30):
+            await opening
+    assert lists._groups == lists._lists_of == {}

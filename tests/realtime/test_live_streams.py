@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 import pytest
@@ -107,10 +106,11 @@ async def test_a_slow_reader_gets_the_list_when_it_reads_again(app, connect, mon
     monkeypatch.setattr(_live_stream, "MAX_QUEUED", 3)
     todos = app.service("todos")
     stream = await opened(connect("/todos?$live=true"), 1)
+    (connection,) = app.channel_registry.connections.values()
     stream.reading.clear()
     for _ in range(10):
         await todos.create({"text": "x"})
-        await asyncio.sleep(0.005)
+        await app.settings["live lists"].settled(connection)
     stream.reading.set()
     await stream.until(lambda: stream.events[-1][0] == "reset")
     assert len(stream.events[-1][1]["rows"]) == 10
@@ -144,6 +144,29 @@ async def test_a_connection_that_is_closed_ends_the_list(app, connect):
     await connection.close("expired")
     await stream.until(lambda: stream.ended)
     assert stream.events[-1] == ("expired", None)
+
+
+async def test_a_connection_that_is_closed_before_the_stream_begins(app):
+    """A sign-in may have ended while the list was read."""
+
+    async def close(context):
+        await context.params.connection.close("expired")
+
+    app.service("todos").hooks(before={"find": [close]})
+    stream = Stream(app, "/todos?$live=true")
+    await stream.until(lambda: stream.ended)
+    assert stream.events == [("snapshot", {"rows": []}), ("expired", None)]
+    await stream.leave()
+    assert app.settings["live lists"]._groups == {}
+
+
+async def test_lost_events_are_no_reset_but_the_list_is_read_again(app, connect):
+    todos = app.service("todos")
+    stream = await opened(connect("/todos?$live=true"), 1)
+    await todos.service.create({"text": "a"}, {})
+    app.channel_registry.report_gap()
+    await stream.have(2)
+    assert [kind for kind, _ in stream.events] == ["snapshot", "entered"]
 
 
 async def test_channels_that_it_joins_count_for_find(app, connect):

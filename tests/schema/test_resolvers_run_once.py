@@ -19,6 +19,7 @@ from alula.files import LocalFileStore, UploadService, multipart
 from alula.realtime import socketio, sse
 from alula.schema import resolve, virtual, with_schema
 from alula.testing import RealtimeClient
+from alula.types import UNSET
 
 PROPERTIES = {
     "id": {"type": "integer"},
@@ -163,6 +164,37 @@ async def test_each_attempt_of_a_call_that_is_tried_again(app, counts):
     assert answer.json["text"] == "<abcdef>"
     assert attempts == ["<abcdef>"] * 3
     assert counts.taken() == {"query": 3, "data": 3, "result": 1, "external": 1}
+
+
+@pytest.mark.parametrize("data", [{"text": "a"}, [{"text": "a"}, {}]], ids=["one", "several"])
+@pytest.mark.parametrize("other", [None, [{"text": "b"}] * 3], ids=["the same", "other data"])
+async def test_what_resolvers_have_added_is_gone_before_the_next_attempt(data, other):
+    given = []
+
+    def as_list(value):
+        return value if isinstance(value, list) else [value]
+
+    def add(value):
+        given.append(value)
+        return "made"
+
+    schema = {"properties": {**PROPERTIES, "kind": {"type": "string"}}}
+    store = MemoryService(start_id=1, multi=True)
+    app = App().use("posts", with_schema(store, schema, data=resolve({"kind": add})))
+
+    async def retry(context, next):
+        await next()
+        if other is not None:
+            context.data = other
+        await next()
+
+    posts = app.service("posts").hooks(around=[retry])
+    attempts = [as_list(data), as_list(other or data)]
+    result = as_list(await posts.create(data))
+    assert [(each.get("text"), each["kind"]) for each in result] == [
+        (each.get("text"), "made") for each in attempts[1]
+    ]
+    assert given == [UNSET] * sum(map(len, attempts))
 
 
 async def test_none_for_what_the_check_refuses(app, counts):

@@ -390,11 +390,14 @@ class LiveLists:
             self._join(opening)
             await opening.opened
         except BaseException:
+            opening.opened.cancel()  # nobody waits for it any more
             self.close(opening)
             raise
 
     def close(self, closing: LiveList) -> None:
         """Forget a list; does nothing the second time."""
+        if not closing.opened.done():  # its caller still waits for the first page
+            closing.opened.set_exception(Unavailable("The list was closed before it was read"))
         lists = self._lists_of.get(closing.connection, {})
         lists.pop(closing, None)
         if not lists:
@@ -426,9 +429,8 @@ class LiveLists:
 
     def stop(self) -> None:
         """Forget all lists: the application stops."""
-        for group in [*self._groups.values()]:
-            self._drop(group)
-        self._lists_of.clear()
+        for connection in [*self._lists_of]:
+            self.close_all(connection)
 
     def _join(self, joining: LiveList) -> None:
         key = _key_of(joining)

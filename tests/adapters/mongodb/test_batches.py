@@ -13,9 +13,10 @@ from pymongo import AsyncMongoClient, WriteConcern, errors, monitoring
 from alula import App
 from alula._events import HeldEvents
 from alula.adapters import _batching as batching
+from alula.adapters._batching import ALONE
 from alula.adapters.mongodb import MongoDBService, transaction
 from alula.adapters.mongodb import _batches as batches
-from alula.adapters.mongodb._batches import Batches, Patience
+from alula.adapters.mongodb._batches import Batches, Patience, WriteStopped
 from alula.adapters.mongodb._options import MongoDBOptions, limited
 from alula.errors import BadRequest, Conflict, NotFound, Timeout, Unavailable
 
@@ -833,6 +834,31 @@ async def test_who_is_cancelled_cancels_the_write(model):
         await task
     await asyncio.sleep(0)
     assert ended == [True]
+
+
+@pytest.mark.parametrize(
+    ("is_stored", "result", "ids"),
+    [(True, None, ["new 0"]), (False, ALONE, [])],
+    ids=["stored", "not stored"],
+)
+async def test_what_a_stopped_command_has_stored_is_looked_up(
+    model, monkeypatch, is_stored, result, ids
+):
+    acknowledged = []
+
+    async def acknowledge(_, id):
+        acknowledged.append(id)
+
+    class Stopping:
+        async def write(self, model, ids, write):
+            if is_stored:
+                await write()
+            raise WriteStopped
+
+    monkeypatch.setattr(batches, "acknowledge", acknowledge)
+    records = [bson.encode({"_id": f"new {n}"}) for n in range(2)]
+    assert await batches.insert_batch(model, Stopping(), records) == [result] * 2
+    assert acknowledged == ids
 
 
 async def test_equal_records_with_one_id_are_stored_once(model, locked):

@@ -634,3 +634,16 @@ async def test_a_size_that_an_outage_keeps_from_being_measured_is_an_error(
     monkeypatch.setattr(type(collection), "aggregate", fail)
     with pytest.raises(Unavailable):
         await people._measure(EMPTY_QUERY, Params(), people.options, MAX_RESULT)
+
+
+async def test_services_on_one_collection_have_one_store(collection, mongodb_url):
+    store = MongoDBService(collection).store()
+    assert MongoDBService(collection, multi=True).store() == store
+    async with AsyncMongoClient(mongodb_url) as client:
+        others = [
+            MongoDBService(collection["other"]),
+            MongoDBService(client[DATABASE][collection.name]),
+            MongoDBService(lambda: collection),  # nobody has called it yet
+            MongoDBService(lambda: collection),
+        ]
+        assert len({store, *(other.store() for other in others)}) == 5

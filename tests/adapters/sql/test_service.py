@@ -431,3 +431,17 @@ async def test_a_column_that_a_migration_has_not_made_yet(database):
 
 async def test_who_is_calling_makes_no_difference_for_a_get(service):
     assert await names_of_caller(service, 1) == set()
+
+
+def test_services_on_one_table_have_one_store(tmp_path):
+    database = Database(f"sqlite:///{tmp_path}/a.sqlite")
+    other_database = Database(f"sqlite:///{tmp_path}/b.sqlite")
+    store = SQLService(notes, database).store()
+    assert SQLService(notes, database, multi=True).store() == store
+    others = [
+        SQLService(keyed, database),
+        SQLService(notes, other_database),
+        SQLService("notes", database),  # nobody has read its columns yet
+        SQLService("notes", database),
+    ]
+    assert len({store, *(other.store() for other in others)}) == 5

@@ -13,7 +13,7 @@ from alula import App
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest, Conflict, NotFound
 from alula.outgoing import RedactedRecord, public_part
-from alula.schema import virtual
+from alula.schema import hidden, virtual
 from alula.schema._resolvers.hooks import resolve_external, resolve_result
 from alula.schema._resolvers.resolver import resolve
 from alula.types import UNSET, Page
@@ -261,6 +261,19 @@ class TestExternal:
         assert dispatch == [{"id": 1}]
         assert record == {"id": 1, "name": "ada", "password": "a"}
         assert public_part(record) == {"id": 1, "name": "ada"}
+
+    async def test_custom_methods_hide_at_any_depth(self):
+        class Pairs:
+            async def pair(self, data, params):
+                user = {"name": data["name"], "password": "secret"}
+                return {"users": [user], "password": "key"}
+
+        app = App().use("pairs", Pairs(), methods=["pair"])
+        service = app.service("pairs")
+        service.hooks(around=[resolve_external(resolve({"password": hidden}))])
+        result = await service.pair({"name": "ada"})
+        assert result["password"] == "key"
+        assert public_part(result) == {"users": [{"name": "ada"}]}
 
     async def test_a_wrong_order_hides_still(self):
         service = await people(resolve_result(SIZE), resolve_external(HIDE))
