@@ -599,3 +599,13 @@ async def test_an_opening_ends_with_the_application():
         async with asyncio.timeout(30):
             await opening
     assert lists._groups == lists._lists_of == {}
+
+
+async def test_what_ends_twice_leaves_its_successor_alone(todos, lists):
+    first = await Client(lists, todos).open()
+    ended = first.list.group
+    lists.close(first.list)
+    second = await Client(lists, todos, first.connection).open()
+    lists._drop(ended)
+    await todos.create({"n": 1})
+    assert await second.rest() == ["snapshot", "entered"]
