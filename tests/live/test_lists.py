@@ -12,6 +12,7 @@ from alula._connection import Connection
 from alula._live import LiveList, live_lists_of
 from alula._live import _lists as lists_module
 from alula.adapters.memory import MemoryService
+from alula.adapters.relations import belongs_to
 from alula.errors import BadRequest, MethodNotAllowed, NotFound, TooManyRequests, Unavailable
 
 
@@ -89,7 +90,7 @@ def reads(todos):
 def page_of(client):
     """Return the rows that the client has, by what it was told."""
     rows = []
-    for kind, body, _ in client.told:
+    for kind, body in client.told:
         if kind in {"snapshot", "reset"}:
             rows = [*body["rows"]]
             continue
@@ -440,7 +441,7 @@ async def test_a_gap_in_what_other_processes_tell_reads_all_lists(app, todos, li
     client = await Client(lists, todos, n=1).open()
     await todos.service.create({"n": 1}, {})
     assert await client.rest() == ["snapshot"]
-    lists.reread("the bus was away")
+    app.channel_registry.report_gap()
     assert await client.rest() == ["snapshot", "entered"]
 
 
@@ -609,3 +610,88 @@ async def test_what_ends_twice_leaves_its_successor_alone(todos, lists):
     lists._drop(ended)
     await todos.create({"n": 1})
     assert await second.rest() == ["snapshot", "entered"]
+
+
+async def test_a_related_service_tells_without_being_live(app, lists):
+    people = MemoryService(start_id=1)
+    author = belongs_to("people", "person")
+    app.use("people", people).use("posts", MemoryService(start_id=1, relations={"author": author}))
+    posts = app.service("posts").live(pause=0.001)
+    await app.service("people").create({"name": "Ada"})
+    await posts.create({"person": 1})
+    client = await Client(lists, posts, **{"$include": ["author"]}).open()
+    await app.service("people").patch(1, {"name": "Eve"})
+    assert await client.rest() == ["snapshot", "changed"]
+    assert client.told[1].body["data"]["author"]["name"] == "Eve"
+
+
+async def test_a_custom_method_may_have_changed_anything(app, lists):
+    class Todos(MemoryService):
+        async def tidy(self, data, params):
+            await self.remove(None, {})
+            return None if data is None else data
+
+    app.use("tasks", Todos(multi=True), methods=["find", "create", "tidy"])
+    tasks = app.service("tasks").live(pause=0.001)
+    await tasks.create({"n": 1})
+    client = await Client(lists, tasks, n=1).open()
+    await tasks.tidy({})
+    assert await client.rest() == ["snapshot", "left"]
+
+
+async def test_a_value_without_a_json_form_fails_the_opening_and_is_tried_again(todos, lists):
+    await todos.create({"n": object()})
+    with pytest.raises(TypeError):
+        await Client(lists, todos).open()
+    await todos.remove(1)
+    client = await Client(lists, todos).open()
+    await todos.create({"n": object()})
+    await eventually(lambda: client.list.group.failures > 0)
+    await todos.patch(2, {"n": 2})
+    await eventually(lambda: client.kinds == ["snapshot", "entered"])
+
+
+async def test_an_unexpected_error_is_never_sent(app, todos, lists):
+    client = await Client(lists, todos).open()
+    is_broken = True
+
+    async def fail(context):
+        if is_broken:
+            raise RuntimeError("the password is secret")
+
+    todos.hooks(before={"find": [fail]})
+    client.connection.seat = 5
+    app.emit("user_changed", client.connection, None)  # into a group that nobody has read
+    await eventually(lambda: client.list.group.failures > 0)
+    assert client.kinds == ["snapshot"]
+    is_broken = False
+    await todos.create({"n": 1})
+    await eventually(lambda: client.kinds == ["snapshot", "reset"])
+
+
+async def test_services_of_mounted_applications_are_told_apart(lists, app):
+    inner, other = (App().use("todos", MemoryService(start_id=1)) for _ in range(2))
+    app.use("one", inner).use("two", other)
+    one = app.service("one/todos").live(pause=0.001)
+    two = app.service("two/todos").live(pause=0.001)
+    first, second = await Client(lists, one).open(), await Client(lists, two).open()
+    sent = []
+    app.channel_registry.forward = sent.append
+    await two.create({"n": 1})
+    assert await first.rest() == ["snapshot"]
+    assert await second.rest() == ["snapshot", "entered"]
+    assert [event.record["path"] for event in sent] == ["two/todos"]
+
+
+async def test_a_service_that_is_not_there_is_an_error(app):
+    app.service("todos").live(depends_on=["members"])
+    with pytest.raises(LookupError, match=r"depends_on=\['members'\].* names no service"):
+        live_lists_of(app).watch()
+
+
+async def test_touching_a_service_without_lists_tells_nobody(app):
+    sent = []
+    app.channel_registry.forward = sent.append
+    app.use("others", MemoryService())
+    app.service("others").touch(1)
+    assert sent == []

@@ -15,8 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -25,12 +24,11 @@ from alula._context import HookContext, Params, connection_params
 from alula._events import emit_unless_held
 from alula._json_encoding import dumps
 from alula._live._difference import differences
-from alula._live._routing import Shelves, may_match
+from alula._live._routing import Shelves, may_match, shelf_of
 from alula._service import LiveOptions, ServiceHandle, owning_handle
 from alula.errors import (
     BadRequest,
     FrameworkError,
-    GeneralError,
     MethodNotAllowed,
     TooManyRequests,
     Unavailable,
@@ -44,7 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ListMessage", "LiveList", "LiveLists"]
 
-_WRITES: Final = ("create", "update", "patch", "remove")
+_READS: Final = frozenset({"find", "get"})
+_WRITES: Final = frozenset({"create", "update", "patch", "remove"})
 _EVENTS: Final = {"create": "created", "remove": "removed"}
 
 READS_AT_ONCE: Final = 4
@@ -80,12 +79,10 @@ class ListMessage(NamedTuple):
     Attributes:
         kind: ``snapshot``, ``entered``, ``changed``, ``left``, ``reset`` or ``closed``.
         body: What belongs to it, without redacted values.
-        record_id: Of the record that it is about, None for others.
     """
 
     kind: str
     body: Mapping[str, Any]
-    record_id: object = None
 
 
 class _Notice(NamedTuple):
@@ -103,21 +100,47 @@ class _Notice(NamedTuple):
 
 
 class _Reading:
-    """What a read of a list notes where the method of `find` is called; it stands in the params.
+    """One read of a list. As ``params.live``, it notes what happens at the method of `find`.
 
     Attributes:
         query: The query behind the hooks, None until the method is reached.
-        ids: Of the records that the method returned.
+        held: Keys of the records that the method returned, and of those behind the hooks.
         expires: When the token of the caller expires, None for never.
         limits: ``limit`` and ``skip`` of the page, where the result is one.
+        rows: The records behind the hooks, by their keys, without what is hidden.
+        ids: Their ids.
+        digests: Their digests.
     """
 
     def __init__(self, id_name: str) -> None:
         self.id_name = id_name
         self.query: Mapping[str, Any] | None = None
-        self.ids: Sequence[object] = ()
+        self.held: frozenset[str] = frozenset()
         self.limits: Mapping[str, Any] = {}
         self.expires: float | None = None
+        self.rows: dict[str, Any] = {}
+        self.ids: dict[str, object] = {}
+        self.digests: dict[str, bytes] = {}
+
+    def take(self, result: object) -> None:
+        """Note what `find` returned to the caller.
+
+        Raises:
+            MethodNotAllowed: It is no list of records with ids.
+            TypeError: A record has no JSON form.
+        """
+        if is_mapping(result):
+            self.limits = {name: result[name] for name in ("limit", "skip") if name in result}
+        for row in _rows_of(result):
+            record_id = _id_of(row, self.id_name)
+            if record_id is None:
+                raise MethodNotAllowed(
+                    f"`find` returns records without {self.id_name!r}, so they cannot be a list"
+                )
+            key, shown = str(record_id), public_part(row)
+            self.rows[key], self.ids[key] = shown, record_id
+            self.digests[key] = blake2b(dumps(shown), digest_size=16).digest()
+        self.held |= self.ids.keys()
 
 
 class LiveList:
@@ -158,9 +181,12 @@ class LiveList:
 class _Group:
     """Lists of one caller with one query, which share their reads."""
 
-    def __init__(self, key: Hashable, store: _Store, first: LiveList) -> None:
+    def __init__(
+        self, key: Hashable, store: _Store, sources: frozenset[ServiceHandle], first: LiveList
+    ) -> None:
         self.key = key
         self.store = store
+        self.sources = sources  # the services on which `find` depends besides its own
         self.handle = first.handle
         self.options: LiveOptions = first.handle.live_options or LiveOptions()
         self.lists: dict[LiveList, None] = {}
@@ -182,7 +208,6 @@ class _Store:
     """The lists of one table or collection, so that a change finds those that it may concern."""
 
     def __init__(self) -> None:
-        self.paths: dict[str, None] = {}
         self.groups: dict[_Group, None] = {}
         self.holders: dict[str, dict[_Group, None]] = {}
         self.skipping: dict[_Group, None] = {}
@@ -207,10 +232,9 @@ class _Store:
                     concerned[group] = None
         return concerned
 
-    def place(self, group: _Group, reading: _Reading, ids: Mapping[str, object]) -> None:
+    def place(self, group: _Group, reading: _Reading) -> None:
         """Note what a read has brought."""
-        query = reading.query or {}
-        held = frozenset(ids) | frozenset(map(str, reading.ids))
+        query, held = reading.query or {}, reading.held
         for key in group.held - held:
             self.holders[key].pop(group)
             if not self.holders[key]:
@@ -260,11 +284,12 @@ class LiveLists:
         self._app = app
         self._stores: dict[Hashable, _Store] = {}
         self._groups: dict[Hashable, _Group] = {}
-        self._dependents: dict[str, dict[_Group, None]] = {}
+        # By the service whose changes change what other services find.
+        self._dependents: dict[ServiceHandle, dict[_Group, None]] = {}
         self._lists_of: dict[Connection, dict[LiveList, None]] = {}
-        self._watched: set[ServiceHandle] = set()
+        # Those that tell of their changes, with the path by which other processes know them.
+        self._watched: dict[ServiceHandle, str] = {}
         self._slots = asyncio.Semaphore(READS_AT_ONCE)
-        self._repeated_failures: Counter[str] = Counter()
         channels = app.channel_registry
         channels.on_signal(_SIGNAL, self._hear_signal)
         channels.on_gap(self.reread)
@@ -272,20 +297,38 @@ class LiveLists:
     # -- what changes tell -------------------------------------------------------------------------
 
     def watch(self) -> None:
-        """Have all services tell of their changes that share a store with a live one."""
-        handles = [*self._app.services.values()]
-        live = {owning_handle(handle) for handle in handles if handle.live_options is not None}
-        stores = {store_of(handle) for handle in live}
-        for handle in map(owning_handle, handles):
-            named = any(
-                handle.path in (other.live_options or LiveOptions()).depends_on for other in handles
-            )
-            if handle in self._watched or not (store_of(handle) in stores or named):
+        """Have all services tell of their changes on which a live list may depend.
+
+        Raises:
+            LookupError: ``depends_on`` names a service that the application does not have.
+        """
+        services = self._app.services
+        live = [handle for handle in services.values() if handle.live_options is not None]
+        owners = {owning_handle(handle) for handle in live}
+        stores = {store_of(owner) for owner in owners}
+        sources = {source for handle in live for source in self._sources_of(handle)}
+        for path, handle in services.items():
+            owner = owning_handle(handle)
+            if owner in self._watched or not (store_of(owner) in stores or owner in sources):
                 continue
-            self._watched.add(handle)
-            if handle in live:
-                handle.add_innermost(self._note_page, ["find"])
-            handle.add_innermost(self._tell_of_change, _WRITES)
+            self._watched[owner] = path
+            if owner in owners:
+                owner.add_innermost(self._note_page, ["find"])
+            methods = [name for name in owner.hook_methods() if name not in _READS]
+            owner.add_innermost(self._tell_of_change, methods)
+
+    def _sources_of(self, handle: ServiceHandle) -> Iterator[ServiceHandle]:
+        """Yield the services whose changes change what a live service finds."""
+        for path in (handle.live_options or LiveOptions()).depends_on:
+            if path not in self._app.services:
+                raise LookupError(
+                    f"{handle!r}: live(depends_on=[{path!r}]) names no service of the application"
+                )
+            yield owning_handle(self._app.services[path])
+        owner = owning_handle(handle)
+        relations: object = getattr(owner.service, "relations", None)
+        for path in getattr(relations, "services", ()):
+            yield owning_handle(owner.app.service(path))
 
     async def _note_page(self, context: HookContext, next: Next) -> None:
         reading: object = context.params.get("live")
@@ -305,7 +348,9 @@ class LiveLists:
         payload = authentication.get("payload") if is_mapping(authentication) else None
         reading.expires = payload.get("exp") if is_mapping(payload) else None
         await next()
-        reading.ids = [_id_of(row, reading.id_name) for row in _rows_of(context.result)]
+        # Also those that hooks drop: when they leave the page, others may move up.
+        rows = _rows_of(context.result)
+        reading.held = frozenset(str(_id_of(row, reading.id_name)) for row in rows)
 
     async def _tell_of_change(self, context: HookContext, next: Next) -> None:
         try:
@@ -325,9 +370,9 @@ class LiveLists:
 
     def _tell_all(self, handle: ServiceHandle, notice: _Notice) -> None:
         self._hear(handle, notice)
-        self._app.channel_registry.signal(
-            _SIGNAL, {"path": handle.path, "event": notice.event, **_as_json(notice)}
-        )
+        channels = self._app.channel_registry
+        if channels.forward is not None:
+            channels.signal(_SIGNAL, {"path": self._watched[handle], **_as_json(notice)})
 
     def touch(self, handle: ServiceHandle, ids: Sequence[object] | None) -> None:
         """Tell all processes of changes that no call has made.
@@ -337,13 +382,15 @@ class LiveLists:
             ids: Of the records, None for any.
         """
         records = () if ids is None else (None,) * len(ids)
-        self._tell_all(owning_handle(handle), _Notice("touched", ids, records))
+        owner = owning_handle(handle)
+        if owner in self._watched:  # otherwise no list depends on it
+            self._tell_all(owner, _Notice("touched", ids, records))
 
     def _hear_signal(self, data: Any) -> None:
-        for handle in map(owning_handle, self._app.services.values()):
-            if handle.path == data["path"]:
-                self._hear(handle, _Notice(data["event"], data["ids"], data["records"]))
-                return
+        handle = self._app.services.get(data["path"])
+        if handle is not None:
+            notice = _Notice(data["event"], data["ids"], data["records"])
+            self._hear(owning_handle(handle), notice)
 
     def _hear(self, handle: ServiceHandle, notice: _Notice) -> None:
         store = self._stores.get(store_of(handle))
@@ -354,14 +401,13 @@ class LiveLists:
             for group in store.concerned_by(notice):
                 if group.aside is None:
                     self._mark(group)
-        for group in self._dependents.get(handle.path, ()):
+        for group in self._dependents.get(handle, ()):
             # A read that is under way may have asked it before; nothing of that must be sent.
             group.changes += 1
             self._mark(group)
 
-    def reread(self, why: str | None = None) -> None:
+    def reread(self) -> None:
         """Read all lists again, since changes may have been missed."""
-        del why
         for group in self._groups.values():
             self._mark(group)
 
@@ -387,6 +433,8 @@ class LiveLists:
             raise TooManyRequests(f"a connection has at most {MAX_LISTS_OF_CONNECTION} lists")
         lists[opening] = None
         try:
+            if len(self._groups) >= MAX_GROUPS and _key_of(opening) not in self._groups:
+                raise Unavailable("Too many live lists")
             self._join(opening)
             await opening.opened
         except BaseException:
@@ -436,19 +484,12 @@ class LiveLists:
         key = _key_of(joining)
         group = self._groups.get(key)
         if group is None:
-            if len(self._groups) >= MAX_GROUPS:
-                raise Unavailable("Too many live lists")
-            owner = owning_handle(joining.handle)
-            store = self._stores.setdefault(store_of(owner), _Store())
-            if len(store.shelves.scanned) >= MAX_SCANNED:
-                raise TooManyRequests(
-                    "too many lists of this service have no property that is equal to something;"
-                    " add one to the query"
-                )
-            group = self._groups[key] = _Group(key, store, joining)
+            store = self._stores.setdefault(store_of(owning_handle(joining.handle)), _Store())
+            sources = frozenset(self._sources_of(joining.handle))
+            group = self._groups[key] = _Group(key, store, sources, joining)
             store.groups[group] = None
-            for path in _paths_of(group.options, owner):
-                self._dependents.setdefault(path, {})[group] = None
+            for source in sources:
+                self._dependents.setdefault(source, {})[group] = None
         group.lists[joining] = None
         joining.group = group
         self._mark(group)
@@ -465,11 +506,11 @@ class LiveLists:
         if self._groups.get(group.key) is group:
             del self._groups[group.key]
         group.store.remove(group)
-        for path in _paths_of(group.options, owning_handle(group.handle)):
-            groups = self._dependents.get(path, {})
+        for source in group.sources:
+            groups = self._dependents.get(source, {})
             groups.pop(group, None)
             if not groups:
-                self._dependents.pop(path, None)
+                self._dependents.pop(source, None)
         group.at_rest.set()
         if group.task is not None:
             group.task.cancel()
@@ -500,147 +541,131 @@ class LiveLists:
         aside = group.aside = []
         began = time.monotonic()
         changes = group.changes
-        reader = next(iter(group.lists))
         try:
-            rows, reading = await self._read(reader)
-            if not group.lists or group.changes != changes:
-                group.is_marked = True
-                return
+            reading = await self._read(group)
         except FrameworkError as error:
             if error.code < 500:
                 self._end(group, error)
-                return
-            self._retry(group, error)
+            else:
+                self._try_again_later(group, error)
         except Exception as error:  # noqa: BLE001  # of the application's hooks; it is logged
-            self._retry(group, error)
+            self._try_again_later(group, error)
         else:
+            if not group.lists or group.changes != changes:
+                group.is_marked = True
+                return
             group.failures = 0
             took = time.monotonic() - began
             group.not_before = time.monotonic() + max(group.options.pause, PAUSES_PER_READ * took)
-            self._show(group, rows, reading)
-            if group.options.recheck is not None:
-                if group.recheck is not None:
-                    group.recheck.cancel()
-                loop = asyncio.get_running_loop()
-                group.recheck = loop.call_later(group.options.recheck, self._mark, group)
+            self._show(group, reading)
+            self._recheck_later(group)
             if any(concerns(group, notice) for notice in aside):
                 group.is_marked = True
         finally:
             group.aside = None
 
-    def _retry(self, group: _Group, error: Exception) -> None:
+    def _recheck_later(self, group: _Group) -> None:
+        seconds = group.options.recheck
+        if seconds is None:
+            return
+        if group.recheck is not None:
+            group.recheck.cancel()
+        group.recheck = asyncio.get_running_loop().call_later(seconds, self._mark, group)
+
+    def _try_again_later(self, group: _Group, error: Exception) -> None:
+        """Go on after a failure of the server; who waits for a first page gets the error."""
         group.failures += 1
         if group.failures == 1:
-            _log.error(
-                "a live list of %r could not be read; it is tried again",
-                group.handle,
-                exc_info=error,
-            )
-        if group.digests is None:  # nobody has it yet
-            shown = error if isinstance(error, FrameworkError) else GeneralError(str(error))
-            self._end(group, shown, error)
+            text = "a live list of %r could not be read; it is tried again"
+            _log.error(text, group.handle, exc_info=error)
+        for each in [*group.lists]:
+            if not each.opened.done():
+                del group.lists[each]
+                each.group = None
+                each.opened.set_exception(error)
+        if not group.lists:
+            self._drop_within(group)
             return
         group.is_marked = True
-        group.not_before = time.monotonic() + min(
-            LONGEST_PAUSE, group.options.pause * 2.0**group.failures
-        )
+        pause = min(LONGEST_PAUSE, group.options.pause * 2.0**group.failures)
+        group.not_before = time.monotonic() + pause
 
-    async def _read(self, reader: LiveList) -> tuple[dict[str, Any], _Reading]:
-        """Run `find` as the caller of a list; return its rows by their keys."""
+    async def _read(self, group: _Group) -> _Reading:
+        """Run `find` as the caller of a list."""
+        reader = next(iter(group.lists))
         handle, connection = reader.handle, reader.connection
-        owner = owning_handle(handle)
-        reading = _Reading(getattr(owner.service, "id", "id"))
+        reading = _Reading(getattr(owning_handle(handle).service, "id", "id"))
         params: Params = connection_params(connection, {**reader.query}, reader.route)
         params["live"] = reading
         context = HookContext(handle.app, handle, "find", params)
         await self._app.turns.take(connection.ip, handle.run(context))
         if reading.query is None:
             raise MethodNotAllowed(f"a hook of {handle!r} responds in its place, so it has no list")
-        body = context.result if context.dispatch is UNSET else context.dispatch
-        found = _rows_of(body)
-        if is_mapping(body):
-            reading.limits = {name: body[name] for name in ("limit", "skip") if name in body}
-        most = (handle.live_options or LiveOptions()).max_rows
-        if len(found) > most:
+        reading.take(context.result if context.dispatch is UNSET else context.dispatch)
+        most = group.options.max_rows
+        if len(reading.rows) > most:
             raise BadRequest(f"a live list has at most {most} rows; add `$limit` to its query")
-        rows: dict[str, Any] = {}
-        for row in found:
-            record_id = _id_of(row, reading.id_name)
-            if record_id is None:
-                raise MethodNotAllowed(
-                    f"{handle!r} returns records without {reading.id_name!r}, so it has no list"
-                )
-            rows[str(record_id)] = public_part(row)
-        return rows, reading
+        scanned = group.store.shelves.scanned
+        if len(scanned) >= MAX_SCANNED and group not in scanned and not shelf_of(reading.query):
+            raise TooManyRequests(
+                "too many lists of this service have no property that is equal to something;"
+                " add one to the query"
+            )
+        return reading
 
-    def _show(self, group: _Group, rows: Mapping[str, Any], reading: _Reading) -> None:
+    def _show(self, group: _Group, reading: _Reading) -> None:
         """Tell the lists of a group how the page differs from what they have."""
-        encoded = {key: dumps(row) for key, row in rows.items()}
-        digests = {key: blake2b(row, digest_size=16).digest() for key, row in encoded.items()}
-        ids = {key: _id_of(row, reading.id_name) for key, row in rows.items()}
-        page = {"rows": [*rows.values()]}
+        rows, digests = reading.rows, reading.digests
         messages: list[ListMessage] = []
         if group.digests is not None:
             for kind, key, at in differences(group.digests, digests):
-                if kind == "left":
-                    messages.append(ListMessage(kind, {"id": group.ids[key]}, group.ids[key]))
-                else:
-                    messages.append(ListMessage(kind, {"at": at, "data": rows[key]}, ids[key]))
-        batch = (
-            [
-                message if last else message._replace(body={**message.body, "more": True})
-                for message, last in zip(
-                    messages, [False] * (len(messages) - 1) + [True], strict=True
-                )
-            ]
-            if messages
-            else []
-        )
-        group.store.place(group, reading, ids)
-        group.digests, group.ids = digests, ids
+                body = {"id": group.ids[key]} if kind == "left" else {"at": at, "data": rows[key]}
+                messages.append(ListMessage(kind, body))
+        earlier = (ListMessage(kind, {**body, "more": True}) for kind, body in messages[:-1])
+        batch = [*earlier, *messages[-1:]]
+        group.store.place(group, reading)
+        group.digests, group.ids = digests, reading.ids
+        page = {"rows": [*rows.values()]}
         digest = blake2b(b"".join(digests.values()), digest_size=16).digest()
         for each in [*group.lists]:
             each.expires = reading.expires
+            differs, each.digest = each.digest != digest, digest
             if not each.opened.done():
-                each.digest = digest
                 each.deliver([ListMessage("snapshot", {**page, **reading.limits})])
                 each.opened.set_result(None)
             elif each.why is not None:
-                if each.digest != digest or each.why != "rights":
+                if differs or each.why != "rights":
                     each.deliver([ListMessage("reset", {**page, "why": each.why})])
-                each.why, each.digest = None, digest
+                each.why = None
             elif batch:
-                each.digest = digest
                 each.deliver(batch)
 
-    def _end(self, group: _Group, error: FrameworkError, cause: Exception | None = None) -> None:
+    def _end(self, group: _Group, error: FrameworkError) -> None:
         """End the lists of a group: their caller may not find them any more."""
         lists = [*group.lists]
+        group.lists.clear()
         for each in lists:
             each.group = None
             if each.opened.done():
                 each.deliver([ListMessage("closed", {"error": error.to_dict()})])
                 self.close(each)
             else:
-                each.opened.set_exception(cause or error)
-        group.lists.clear()
-        group.is_marked = False
-        task, group.task = group.task, None  # it runs this
+                each.opened.set_exception(error)
+        self._drop_within(group)
+
+    def _drop_within(self, group: _Group) -> None:
+        """Forget a group from its own task, which ends by itself."""
+        task, group.task = group.task, None
         self._drop(group)
         group.task = task
 
 
-def live_lists_of(app: Any) -> LiveLists:
-    """Return the live lists of an application; transports share them.
-
-    Args:
-        app: The `App`, or what `express` made of it.
-    """
-    core: App = getattr(app, "app", app)
-    lists: LiveLists | None = core.settings.get(_SETTING)
+def live_lists_of(app: App) -> LiveLists:
+    """Return the live lists of an application; transports share them."""
+    lists: LiveLists | None = app.settings.get(_SETTING)
     if lists is not None:
         return lists
-    made = core.settings[_SETTING] = LiveLists(core)
+    made = app.settings[_SETTING] = LiveLists(app)
 
     async def start(_: object, next: Callable[[], Awaitable[None]]) -> None:
         made.watch()
@@ -652,12 +677,12 @@ def live_lists_of(app: Any) -> LiveLists:
         finally:
             made.stop()
 
-    core.hooks(setup=[start], teardown=[stop])
+    app.hooks(setup=[start], teardown=[stop])
 
     def change(connection: Connection, _before: object) -> None:
         made.change_caller(connection)
 
-    core.on("user_changed", change)
+    app.on("user_changed", change)
     return made
 
 
@@ -665,15 +690,6 @@ def store_of(handle: ServiceHandle) -> Hashable:
     """Return what holds the records of a service; services on one table have the same."""
     own: object = getattr(handle.service, "store", None)
     return own() if callable(own) else id(handle.service)
-
-
-def _paths_of(options: LiveOptions, owner: ServiceHandle) -> set[str]:
-    relations: object = getattr(owner.service, "relations", None)
-    related: set[str] = set()
-    services = getattr(relations, "services", None)
-    if is_array(services):
-        related.update(map(str, services))
-    return {*options.depends_on, *related}
 
 
 def _rows_of(result: object) -> Sequence[Any]:
@@ -692,8 +708,8 @@ def _notice_of(context: HookContext) -> _Notice:
     """Return what a call has changed."""
     id_name = getattr(context.service.service, "id", None)
     result: object = context.result
-    if not isinstance(id_name, str):  # no adapter: nobody knows what its results are
-        return _Notice("changed", None)
+    if not isinstance(id_name, str) or context.method not in _WRITES:
+        return _Notice("changed", None)  # nobody knows what its results are
     records = result if is_list(result) else [result]
     event = _EVENTS.get(context.method, "changed")
     if context.method == "create" and context.event != "created":
@@ -711,7 +727,8 @@ def _as_json(notice: _Notice) -> dict[str, Any]:
     ids = None
     if notice.ids is not None:
         ids = [each if isinstance(each, int) else str(each) for each in notice.ids]
-    return {"ids": ids, "records": [*map(_plain_part, notice.records)]}
+    records = [*map(_plain_part, notice.records)]
+    return {"event": notice.event, "ids": ids, "records": records}
 
 
 def _plain_part(record: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -735,7 +752,7 @@ def _key_of(opening: LiveList) -> Hashable:
     caller = connection.__dict__
     try:
         key = (
-            id(opening.handle),
+            opening.handle,
             _frozen(caller),
             _frozen(connection.channels),
             _frozen(opening.route),
