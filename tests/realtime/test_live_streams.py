@@ -10,9 +10,10 @@ from tests.waiting import eventually
 
 from alula import App
 from alula.adapters.memory import MemoryService
+from alula.errors import Forbidden
 from alula.express import error_handler, express, rest
 from alula.express import json as json_parser
-from alula.realtime import _live_stream, sse
+from alula.realtime import _event_stream, _live_stream, sse
 
 
 @pytest.fixture
@@ -124,8 +125,6 @@ async def test_a_list_ends_with_the_right_to_find(app, connect):
     stream = await opened(connect("/todos?$live=true"), 1)
 
     async def refuse(context):
-        from alula.errors import Forbidden
-
         raise Forbidden("not any more")
 
     todos.hooks(before={"find": [refuse]})
@@ -212,3 +211,22 @@ async def test_callers_with_other_headers_share_nothing(app, connect):
     for stream, other in ((ann, "bob"), (bob, "ann")):
         await stream.have(2)
         assert other.encode() not in stream.body
+
+
+async def test_a_list_that_has_ended_before_it_is_sent_tells_its_end(app, monkeypatch):
+    monkeypatch.setattr(_event_stream, "END_SECONDS", 0.01)
+    todos = app.service("todos")
+
+    @app.on("connection")
+    async def end(connection):
+        app.service("todos").hooks(before={"find": [refuse]})
+        await todos.create({"text": "x"})
+        await eventually(lambda: app.settings["live lists"]._groups == {})
+
+    async def refuse(context):
+        raise Forbidden("not any more")
+
+    stream = Stream(app, "/todos?$live=true")
+    await stream.until(lambda: stream.ended)
+    assert [kind for kind, _ in stream.events] == ["snapshot", "closed"]
+    await stream.leave()

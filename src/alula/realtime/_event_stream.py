@@ -30,6 +30,8 @@ __all__ = [
     "send_head",
     "send_part",
     "start_of_stream",
+    "stop_later",
+    "until_either_ends",
 ]
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -332,40 +334,16 @@ class EventStream:
                 self._last = _event_block("expired", b"null", None) + self.id_end()
             self._has_news.set()
             if self._sending is not None:
-                self._stop_later(self._sending)
+                stop_later(self._sending)
             self.leave()
-
-    def _stop_later(self, sending: asyncio.Task[None]) -> None:
-        """Cancel sending after some seconds, in case the client does not read."""
-        timer = sending.get_loop().call_later(END_SECONDS, sending.cancel)
-        sending.add_done_callback(lambda _: timer.cancel())
 
     async def run(self, receive: Receive, send: Send) -> None:
         """Send the stream until either side ends it."""
-
-        async def disconnect() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-
         sending = asyncio.create_task(self._send_all(send), name="a stream of events")
         self._sending = sending
         if self._has_ended:  # while it resumed
-            self._stop_later(sending)
-        leaving = asyncio.create_task(disconnect(), name="the end of a stream")
-        try:
-            left = None if self.expires is None else max(0, self.expires - time.time())
-            tasks = (sending, leaving)
-            done, _ = await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            if not done:
-                self.end("expired")
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self.end()
-            for task in (sending, leaving):
-                task.cancel()
-            # It is no error that a client has gone. Other errors are raised, and get into the log.
-            with suppress(asyncio.CancelledError, OSError):
-                await sending
+            stop_later(sending)
+        await until_either_ends(sending, receive, self.expires, self.end)
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -436,6 +414,51 @@ class EventStream:
             else:
                 is_idle = False
         await send({"type": "http.response.body", "body": self._last, "more_body": False})
+
+
+def stop_later(sending: asyncio.Task[None]) -> None:
+    """Cancel sending after some seconds, in case the client does not read."""
+    timer = sending.get_loop().call_later(END_SECONDS, sending.cancel)
+    sending.add_done_callback(lambda _: timer.cancel())
+
+
+async def until_either_ends(
+    sending: asyncio.Task[None],
+    receive: Receive,
+    expires: float | None,
+    end: Callable[[str], None],
+) -> None:
+    """Wait until a stream has been sent, or its client has gone.
+
+    Args:
+        sending: Sends the stream.
+        receive: Of the ASGI request.
+        expires: When the stream ends, in seconds since 1970; None for never.
+        end: Ends the stream, with a reason or ``""``.
+
+    Raises:
+        Exception: Whatever ``sending`` raises, but for a client that has gone.
+    """
+
+    async def disconnect() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    leaving = asyncio.create_task(disconnect(), name="the end of a stream")
+    try:
+        left = None if expires is None else max(0, expires - time.time())
+        tasks = (sending, leaving)
+        done, _ = await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            end("expired")
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        end("")
+        for task in (sending, leaving):
+            task.cancel()
+        # It is no error that a client has gone. Other errors are raised, and get into the log.
+        with suppress(asyncio.CancelledError, OSError):
+            await sending
 
 
 async def send_head(_: Scope, __: Receive, send: Send) -> None:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from alula._channels import Event
 from alula._json_encoding import dumps
 from alula._live import ListMessage, LiveList
 from alula.realtime._event_stream import (
-    END_SECONDS,
     RETRY_MILLISECONDS,
     Receive,
     Scope,
     Send,
     send_part,
     start_of_stream,
+    stop_later,
+    until_either_ends,
 )
 
 if TYPE_CHECKING:
@@ -111,37 +110,16 @@ class LiveStream:
             self._last = b"event: expired\ndata: null\n\n"
         self._has_news.set()
         if self._sending is not None:
-            # A client that does not read must not keep the stream.
-            timer = asyncio.get_running_loop().call_later(END_SECONDS, self._sending.cancel)
-            self._sending.add_done_callback(lambda _: timer.cancel())
+            stop_later(self._sending)
         self.leave()
 
     async def run(self, _: Scope, receive: Receive, send: Send) -> None:
         """Send the stream until either side ends it."""
-
-        async def disconnect() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-
         sending = asyncio.create_task(self._send_all(send), name="a live list as a stream")
         self._sending = sending
-        leaving = asyncio.create_task(disconnect(), name="the end of a live list")
-        try:
-            left = None if self.expires is None else max(0, self.expires - time.time())
-            tasks = (sending, leaving)
-            done, _pending = await asyncio.wait(
-                tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED
-            )
-            if not done:
-                self.end("expired")
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self.end()
-            for task in (sending, leaving):
-                task.cancel()
-            # A client that is gone is no error. Others, of the server, belong to the log.
-            with suppress(asyncio.CancelledError, OSError):
-                await sending
+        if self._has_ended:  # before it ran
+            stop_later(sending)
+        await until_either_ends(sending, receive, self.expires, self.end)
 
     async def _send_all(self, send: Send) -> None:
         await send(start_of_stream())
