@@ -100,7 +100,7 @@ class Step:
         direct: ``(req, res)``, called instead of ``function`` where a request always goes on
             (see `goes_on`); None for most.
         skips: Tells whether the step has nothing to do for a request, such as a route of another
-            path; None if it is always asked. Of seven routes, that saves 5 % of a request.
+            path, so that no ``next`` is made for it; None if the step always runs.
     """
 
     function: Callable[..., Any]
