@@ -160,6 +160,8 @@ class Connection:
         is_asleep: Whether its client is away, and may come back to what it has missed; set by
             the transport.
         joined_at: When it last joined a channel, in seconds since 1970; 0 before the first one.
+        on_change: Called when its user or its channels have changed, None for nobody; live lists
+            are read again then.
 
     Examples:
         >>> from alula import App
@@ -181,6 +183,7 @@ class Connection:
         "is_asleep",
         "is_open",
         "joined_at",
+        "on_change",
         "sign_in",
     )
 
@@ -189,6 +192,7 @@ class Connection:
     is_asleep: bool
     is_open: bool
     joined_at: float
+    on_change: Callable[[], object] | None
     sign_in: Any
     provider: str
     headers: Mapping[str, str]
@@ -219,6 +223,7 @@ class Connection:
         self.is_open = True
         self.is_asleep = False
         self.joined_at = 0.0
+        self.on_change = None
         self.sign_in = None
 
     def __repr__(self) -> str:
@@ -241,6 +246,11 @@ class Connection:
     def queued(self) -> int:
         """How many messages wait until the client reads."""
         return self._link.queued
+
+    def changed(self) -> None:
+        """Tell that its user or its channels have changed."""
+        if self.on_change is not None:
+            self.on_change()
 
     async def wait_until_joined(self, seconds: float = 5) -> None:
         """Wait for asynchronous listeners of ``connection``, which may join channels.

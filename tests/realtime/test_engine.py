@@ -44,12 +44,16 @@ class Taker:
         self.frames = []
         self.closed_by = []
         self.at_once = []
+        self.drains = 0
 
     def receive(self, frame, at_once=False):
         if frame == "4bad":
             raise ProtocolError("bad")
         self.frames.append(frame)
         self.at_once.append(at_once)
+
+    def drained(self):
+        self.drains += 1
 
     def closed(self, reason):
         self.closed_by.append(reason)

@@ -137,6 +137,7 @@ class Channel:
                         members[connection] = None
                         names[name] = (*names.get(name, ()), self._members)
                         connection.joined_at = time.time()
+                        connection.changed()
         return self
 
     def leave(self, *connections: Connection | Predicate | None) -> Self:
@@ -220,6 +221,7 @@ def _remove(connection: Connection, name: str, members: Members) -> None:
     names[name] = tuple(table for table in names[name] if table is not members)
     if not names[name]:
         del names[name]
+    connection.changed()
 
 
 def _channels_in(returned: Any) -> list[Channel]:

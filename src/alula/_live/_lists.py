@@ -16,6 +16,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -432,6 +433,7 @@ class LiveLists:
         if len(lists) >= MAX_LISTS_OF_CONNECTION:
             raise TooManyRequests(f"a connection has at most {MAX_LISTS_OF_CONNECTION} lists")
         lists[opening] = None
+        connection.on_change = partial(self.change_caller, connection)
         try:
             if len(self._groups) >= MAX_GROUPS and _key_of(opening) not in self._groups:
                 raise Unavailable("Too many live lists")
@@ -450,6 +452,7 @@ class LiveLists:
         lists.pop(closing, None)
         if not lists:
             self._lists_of.pop(closing.connection, None)
+            closing.connection.on_change = None
         self._part(closing)
 
     def close_all(self, connection: Connection) -> None:

@@ -266,6 +266,7 @@ class SignedInConnections:
         connection.authentication = sign_in.credentials
         if (entity := self._authentication.entity) is not None:
             connection[entity] = result.get(entity)
+        connection.changed()
         self._watch(sign_in)
 
     async def _checked(self, sign_in: SignIn, params: Params) -> dict[str, Any]:
@@ -383,6 +384,7 @@ class SignedInConnections:
         sign_in.connection.sign_in = None
         for name in ("authentication", self._authentication.entity):
             sign_in.connection.__dict__.pop(name, None)
+        sign_in.connection.changed()
 
     def drop(self, sign_in: SignIn) -> None:
         """Remove a sign-in from everything except its connection."""

@@ -210,6 +210,7 @@ async def call_service(
         send: Sends ``res.data``; None leaves that to the caller.
 
     Raises:
+        BadRequest: The method is one of live lists, which need a connection.
         MethodNotAllowed: The service does not offer the method to clients.
         UnsupportedMediaType: There is a body that no registered parser took.
         RuntimeError: The representation that the client prefers sent nothing.
@@ -218,6 +219,8 @@ async def call_service(
     handle, record_id, route = match
     method, name = _offered_method(match, req)
     if method is None:
+        if name in {"live", "unlive"} and handle.live_options is not None:
+            raise BadRequest("a live list needs a connection: socket.io, or an event stream")
         raise not_allowed(name, req.method, handle.methods, record_id is not None)
     is_list = method == "find" and req.method == "GET"
     if is_list and handle.app.representations and await _represent(match, req, res):

@@ -2,7 +2,7 @@
 
 The client sends ``(method, path, ...arguments, query)``; the answer is ``(error)`` or
 ``(null, result)``. Every call gets an answer, also if there is nothing to call: then it is a 400,
-404 or 405.
+404 or 405. Calls of ``live`` and ``unlive`` are those of `alula.realtime._live_socket`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from alula.errors import (
 )
 from alula.realtime._engine import EngineSession, Work
 from alula.realtime._limits import CallsUnderWay, LogLimit
+from alula.realtime._live_socket import LIST_METHODS, ListCall, SocketLists, list_call
 from alula.types import UNSET, is_list
 
 __all__ = ["ENDED", "ClientCalls", "go_on", "log_error", "parse_json"]
@@ -96,9 +97,10 @@ class ClientCalls:
         session: Sends the acknowledgements; it drops them if the client has left.
         under_way: The calls that have not ended, and their limits.
         log_limit: How many lines clients may cause in the log.
+        lists: Returns the live lists of the client.
     """
 
-    __slots__ = ("_app", "_log_limit", "_routes", "_session", "under_way")
+    __slots__ = ("_app", "_lists", "_log_limit", "_routes", "_session", "under_way")
 
     def __init__(
         self,
@@ -107,12 +109,14 @@ class ClientCalls:
         session: EngineSession,
         under_way: CallsUnderWay,
         log_limit: LogLimit,
+        lists: Callable[[], SocketLists],
     ) -> None:
         self._app = app
         self._routes = routes
         self._session = session
         self.under_way = under_way
         self._log_limit = log_limit
+        self._lists = lists
 
     def begin(
         self,
@@ -134,15 +138,20 @@ class ClientCalls:
         """
         try:
             size = self.under_way.check(size)
-            context = _call_context(self._routes, connection, event)
+            call = _call_of(self._routes, connection, event)
+            if isinstance(call, ListCall) and packet_id is None:
+                raise BadRequest(f"'{call.method}' needs an acknowledgement, which has the list")
         except FrameworkError as error:
             log_error(error, "a call", self._log_limit, self._session.address)
             if packet_id is not None:
                 self._send(_encode_error(packet_id, error))
             return None
+        if isinstance(call, ListCall):
+            self.under_way.begin(size)
+            return self._run_list_call(call, packet_id, size)
         if not at_once:
             self.under_way.begin(size)
-        return self._run(context, connection, packet_id, size, at_once)
+        return self._run(call, connection, packet_id, size, at_once)
 
     async def _run(
         self,
@@ -171,24 +180,40 @@ class ClientCalls:
                 self._send(_encode_result(packet_id, body))
         # Whatever a service raises, its client gets an answer.
         except Exception as error:  # noqa: BLE001  # it is logged
-            what = f"{context.method} {context.path}"
-            log_error(error, what, self._log_limit, self._session.address)
-            if packet_id is not None:
-                shown = public_error(error, debug=self._app.debug)
-                self._send(_encode_error(packet_id, shown))
+            self._fail(f"{context.method} {context.path}", error, packet_id)
         finally:
             if is_counted:
                 self.under_way.end(size)
+
+    async def _run_list_call(self, call: ListCall, packet_id: int | None, size: int) -> None:
+        """Run a call of ``live`` or ``unlive``."""
+
+        def acknowledge(result: object) -> None:
+            self._send(_encode_result(packet_id or 0, result))
+
+        try:
+            await self._lists().run(call, acknowledge)
+        except Exception as error:  # noqa: BLE001  # it is logged
+            self._fail(f"{call.method} {call.path}", error, packet_id)
+        finally:
+            self.under_way.end(size)
+
+    def _fail(self, what: str, error: Exception, packet_id: int | None) -> None:
+        """Log the failure of a call, and answer with it if the client asks for an answer."""
+        log_error(error, what, self._log_limit, self._session.address)
+        if packet_id is not None:
+            shown = public_error(error, debug=self._app.debug)
+            self._send(_encode_error(packet_id, shown))
 
     def _send(self, frames: list[Frame]) -> None:
         for frame in frames:
             self._session.send(frame)
 
 
-def _call_context(
+def _call_of(
     routes: RouteTable[ServiceHandle], connection: Connection, event: Sequence[Any]
-) -> HookContext:
-    """Return the context of the call that an event asks for.
+) -> HookContext | ListCall:
+    """Return the context of the call that an event asks for, or its call of a live list.
 
     Raises:
         NotFound: There is no such service.
@@ -204,6 +229,8 @@ def _call_context(
     if handle is None:
         handle, route = _service_at(routes, path)
     if not isinstance(method, str) or method not in handle.methods:
+        if handle.live_options is not None and method in LIST_METHODS:
+            return list_call(event, str(path), handle, route)
         raise MethodNotAllowed(f"Method '{method}' not allowed on service '{path}'")
     takes_id, takes_data, query_at = _ARGUMENTS.get(method, _OF_CUSTOM_METHODS)
     if size > query_at + 1:

@@ -100,6 +100,9 @@ class Receiver(Protocol):
         """
         ...
 
+    def drained(self) -> None:
+        """Learn that the client has read all frames that waited."""
+
     def closed(self, reason: str) -> None:
         """Learn that the session has ended."""
 
@@ -348,6 +351,11 @@ class EngineSession:
         """How many frames wait for the client to read."""
         return len(self._queue or ())
 
+    @property
+    def queued_events(self) -> tuple[int, int]:
+        """How many frames wait, without the answers to calls, and how many bytes they have."""
+        return (0, 0) if self._queue is None else self._queue.events
+
     def flush(self) -> None:
         """Write the queued frames. The transport calls this when it can write again."""
         self._writable = True
@@ -358,6 +366,7 @@ class EngineSession:
             if not self.transport.write(frame):
                 self._writable = False
                 return
+        self.receiver.drained()
 
     def take_all(self) -> list[Frame]:
         """Take all queued frames, for a polling response."""

@@ -13,11 +13,19 @@ import hmac
 import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-__all__ = ["EventIds", "Position", "read_position"]
+from alula._connection import Connection, user_id_of
+from alula._hub import current_worker
+from alula._identity import shared_key
+
+if TYPE_CHECKING:
+    from alula._app import App
+    from alula._service import ServiceHandle
+
+__all__ = ["EventIds", "Position", "event_ids_of", "read_position", "signer_of_list"]
 
 MAX_ORIGINS: Final = 1_000
 """How many processes a position of a client may name, and how many idle ones a log remembers."""
@@ -152,3 +160,40 @@ class EventIds:
         # Several times as fast as HMAC, and this runs for each published event.
         digest = blake2b(content, key=self._key, digest_size=_CODE_BYTES, person=purpose).digest()
         return urlsafe_b64encode(digest).decode()
+
+
+def event_ids_of(app: App) -> EventIds:
+    """Return what signs the event ids of an application, with a key that its processes share."""
+    return EventIds(partial(_key_of, app))
+
+
+def _key_of(app: App) -> bytes | None:
+    """Return the key of event ids that all processes share, None if there is only this one."""
+    key = shared_key(app, b"event ids")
+    place = current_worker()
+    return place.read_secret() if key is None and place is not None else key
+
+
+def signer_of_list(
+    ids: EventIds,
+    connection: Connection,
+    handle: ServiceHandle,
+    route: Mapping[str, str],
+    query: Mapping[str, Any],
+) -> Callable[[bytes], str]:
+    """Return the function that signs the digests of a live list.
+
+    Args:
+        ids: Signs them.
+        connection: The caller of the list.
+        handle: The service.
+        route: The values of the placeholders in its path.
+        query: The query of the list, as the client gave it.
+    """
+    path = f"{handle.path} {sorted(route.items())}"
+    what = f"{sorted(query.items(), key=str)!r}"
+
+    def sign(digest: bytes) -> str:
+        return ids.sign_list(user_id_of(connection) or "", path, what, digest)
+
+    return sign

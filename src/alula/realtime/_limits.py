@@ -204,6 +204,11 @@ class Backlog:
     def __len__(self) -> int:
         return len(self._frames)
 
+    @property
+    def events(self) -> tuple[int, int]:
+        """How many frames are no answers, and how many bytes they have."""
+        return self._events, self._event_bytes
+
     def add(self, frame: Frame) -> bool:
         """Add a frame if there is room; return whether there was."""
         limits, size = self._limits, self._answer_bytes

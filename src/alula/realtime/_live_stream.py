@@ -36,7 +36,6 @@ class LiveStream:
 
     Args:
         heartbeat: Seconds of silence after which it sends a comment.
-        sign: Returns what a client shows when it comes back, from a digest of its rows.
         last_id: What this client has shown, None if it is new.
 
     Attributes:
@@ -44,9 +43,8 @@ class LiveStream:
         expires: When it ends with ``event: expired``, in seconds since 1970; None for never.
     """
 
-    def __init__(self, heartbeat: float, sign: Callable[[bytes], str], last_id: str | None) -> None:
+    def __init__(self, heartbeat: float, last_id: str | None) -> None:
         self._heartbeat = heartbeat
-        self._sign = sign
         self._last_id = last_id
         self.leave: Callable[[], object] = dict  # there is no connection yet
         self.expires: float | None = None
@@ -65,9 +63,15 @@ class LiveStream:
         """How many messages wait until the client reads."""
         return len(self._queue)
 
-    def show(self, lists: LiveLists, shown: LiveList) -> None:
-        """Say which list it sends."""
-        self._lists, self._list = lists, shown
+    def show(self, lists: LiveLists, shown: LiveList, sign: Callable[[bytes], str]) -> None:
+        """Say which list it sends.
+
+        Args:
+            lists: Those of the application.
+            shown: The list.
+            sign: Returns what a client shows when it comes back, from a digest of its rows.
+        """
+        self._lists, self._list, self._sign = lists, shown, sign
 
     def deliver(self, event: Event) -> None:
         """Ignore an event of a service: a list tells more."""

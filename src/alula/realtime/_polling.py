@@ -139,6 +139,7 @@ class Polling:
             if leaves.done() and not leaves.cancelled():
                 return b""
             frames = session.take_all()
+        session.receiver.drained()
         return encode_payload(frames or self._last)
 
     # -- frames of the client ------------------------------------------------------------------

@@ -61,6 +61,9 @@ class SessionProxy:
         else:
             self._session.close("transport error")
 
+    def drained(self) -> None:
+        """Do nothing: the other worker has the lists that may wait for this."""
+
     def closed(self, reason: str) -> None:  # noqa: ARG002  # the name of the protocol
         """Tell the other worker that the client has left, so its connection sleeps again."""
         self._accepted()

@@ -18,6 +18,7 @@ from alula._app import App
 from alula._connection import Connection, Event, client_key
 from alula._identity import identify_connection
 from alula._json_encoding import dumps_with_attachments
+from alula._live import live_lists_of
 from alula._public_error import public_error
 from alula._shares import Shares
 from alula._wire import (
@@ -30,12 +31,14 @@ from alula._wire import (
     encode_packet,
     encode_text,
 )
-from alula.errors import Forbidden, TooManyRequests
+from alula.errors import Forbidden, TooManyRequests, Unavailable
 from alula.realtime._calls import ClientCalls, log_error, parse_json
 from alula.realtime._engine import Engine, EngineSession, Refusal, Timer, Work
+from alula.realtime._event_ids import event_ids_of
 from alula.realtime._handover import Handover
 from alula.realtime._handshake import Handshake
 from alula.realtime._limits import CallLimits, CallsUnderWay, LogLimit
+from alula.realtime._live_socket import SocketLists
 from alula.realtime._recovery import (
     EventWithOffset,
     MissedEvents,
@@ -148,6 +151,8 @@ class SocketServer:
         call_bytes: The bytes that all calls under way may have.
         handover: Reaches connections that sleep at other workers; None without recovery.
         log_limit: How many lines clients may cause in the log.
+        lists: The live lists of the application.
+        ids: Signs what clients of live lists show when they come back.
     """
 
     def __init__(self, app: App, engine: Engine, options: SocketOptions) -> None:
@@ -165,6 +170,8 @@ class SocketServer:
         self.call_bytes = Shares(_CLIENTS_OF_CALL_BYTES * options.calls.max_bytes)
         self.handover: Handover | None = None
         self.log_limit = LogLimit()
+        self.lists = live_lists_of(app)
+        self.ids = event_ids_of(app)
 
     def spawn(self, work: Work) -> None:
         """Run a call or a join in a task of its own."""
@@ -221,7 +228,8 @@ class SocketLink:
         secret: The id by which its client comes back, None without recovery.
     """
 
-    __slots__ = ("_missed", "_server", "connection", "handler", "secret", "session")
+    __slots__ = ("_lists", "_missed", "_server", "connection", "handler", "secret", "session")
+    _lists: SocketLists | None  # None until the client asks for a list
     handler: PacketHandler
     connection: Connection
     session: EngineSession | None
@@ -232,6 +240,7 @@ class SocketLink:
         self._server = server
         self.session = session
         self.handler = handler
+        self._lists = None
         engine, recover = server.engine, server.options.recover
         self.secret = None if recover is None else engine.new_id()
         self._missed = None if recover is None else MissedEvents(recover, engine.scheduler)
@@ -266,6 +275,18 @@ class SocketLink:
                 self.session.send(frame)
         elif not has_all:
             self.end()
+
+    @property
+    def lists(self) -> SocketLists:
+        """The live lists of the client."""
+        if self._lists is None:
+            self._lists = SocketLists(self._server.lists, self._server.ids, self)
+        return self._lists
+
+    def drained(self) -> None:
+        """Learn that the client has read all frames that waited."""
+        if self._lists is not None:
+            self._lists.drained()
 
     async def close(self, reason: str = "", *, reconnect: bool = True) -> None:
         """End the connection.
@@ -325,6 +346,8 @@ class SocketLink:
                 session.send(frame)
         if session.is_open:
             handler.link = self
+            if self._lists is not None:
+                self._lists.wake()
         else:
             self.end()  # its events would fill the queue of the next session, too
         return True
@@ -341,6 +364,8 @@ class SocketLink:
         self.session = None
         self._forget_sleep()
         self._missed = None  # so it cannot sleep any more
+        if self._lists is not None:
+            self._lists.close()
         self._server.app.remove_connection(self.connection)
 
     def _forget_sleep(self) -> None:
@@ -396,7 +421,12 @@ class PacketHandler:
             server.options.calls, server.call_bytes, session.address, server.engine.scheduler.time
         )
         self._calls = ClientCalls(
-            server.app, server.routes, session, self._under_way, server.log_limit
+            server.app,
+            server.routes,
+            session,
+            self._under_way,
+            server.log_limit,
+            self._lists_of_client,
         )
         self._wait_for_join()
 
@@ -437,6 +467,11 @@ class PacketHandler:
         if self.session.is_open:
             self._wait_for_join()
 
+    def drained(self) -> None:
+        """Let live lists go on that the client did not read."""
+        if self.link is not None:
+            self.link.drained()
+
     def closed(self, reason: str) -> None:
         """Let the connection sleep or end, since the session has ended."""
         self._stop_waiting()
@@ -448,6 +483,11 @@ class PacketHandler:
         is_final = reason in _FINAL_REASONS or reason.startswith("parse error")
         if is_final or not link.sleep():
             link.end()
+
+    def _lists_of_client(self) -> SocketLists:
+        if self.link is None:
+            raise Unavailable("The connection was closed")
+        return self.link.lists
 
     # -- joining -------------------------------------------------------------------------------
 

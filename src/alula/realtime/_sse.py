@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from alula._channels import EventServer
-from alula._hub import current_worker
-from alula._identity import add_tickets, shared_key
+from alula._identity import add_tickets
 from alula._live import live_lists_of
 from alula.realtime._bus import Bus, connect_bus
 from alula.realtime._engine import check_number
-from alula.realtime._event_ids import EventIds
+from alula.realtime._event_ids import event_ids_of
 from alula.realtime._event_log import EventLog
 from alula.realtime._streams import Streams
 
@@ -115,7 +113,7 @@ def sse(
         app.transports.append("sse")
         path = "/" + events_path.strip("/")
         app.channel_registry.servers.append(EventServer("sse", path))
-        ids = EventIds(partial(_key_of_ids, app))
+        ids = event_ids_of(app)
         # When a client leaves, its id may be as old as the last heartbeat.
         log = EventLog(keep, keep_seconds + heartbeat, keep_bytes, ids)
         app.channel_registry.log = log
@@ -131,10 +129,3 @@ def sse(
         app.get(path, streams.of_several)
 
     return configure
-
-
-def _key_of_ids(app: ExpressApplication) -> bytes | None:
-    """Return the key of event ids that all processes share, None if there is only this one."""
-    key = shared_key(app, b"event ids")
-    place = current_worker()
-    return place.read_secret() if key is None and place is not None else key

@@ -24,6 +24,7 @@ from alula.errors import (
 )
 from alula.query import Grammar
 from alula.query._grammar import QueriedService
+from alula.realtime._event_ids import signer_of_list
 from alula.realtime._event_log import EventLog
 from alula.realtime._event_stream import (
     EventStream,
@@ -211,18 +212,13 @@ class Streams:
         """Respond with a live list of one service."""
         ticket, last_id = _ticket_and_id(query, req)
         self._check_room(req.ip)
-        path = f"{handle.path} {sorted(route.items())}"
-        what = f"{sorted(query.items(), key=str)!r}"
-
-        def sign(digest: bytes) -> str:
-            return self._log.ids.sign_list(user_id_of(connection) or "", path, what, digest)
-
-        stream = LiveStream(self._heartbeat, sign, last_id)
+        stream = LiveStream(self._heartbeat, last_id)
         connection = self._connection_of(stream, req)
+        sign = signer_of_list(self._log.ids, connection, handle, route, query)
         try:
             await identify_connection(self._app, connection, ticket)
             shown = LiveList(handle, connection, route, query, stream.take)
-            stream.show(self._lists, shown)
+            stream.show(self._lists, shown, sign)
             await self._lists.open(shown)
         except BaseException:
             self._remove(stream, connection)

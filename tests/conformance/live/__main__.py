@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from tests.conformance.live.application import GIVEN, cases_in
-from tests.conformance.live.runner import run_case
+from tests.conformance.live.runner import RUNNERS, run_case
 
 
 async def main(folder: Path, store: str, transport: str, only: str) -> int:
@@ -50,7 +50,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--dir", type=Path, default=GIVEN)
     parser.add_argument("--store", default="memory")
-    parser.add_argument("--transport", default="lists")
+    parser.add_argument("--transport", default="lists", choices=RUNNERS)
     parser.add_argument("--only", default="")
     given = parser.parse_args()
     raise SystemExit(asyncio.run(main(given.dir, given.store, given.transport, given.only)))

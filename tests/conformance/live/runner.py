@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from tests.conformance.live.application import Stores, View, application, shown
+from tests.realtime.asgi_peer import Peer
 from tests.realtime.test_sse import Stream
 
 from alula._connection import Connection
@@ -19,7 +20,7 @@ from alula.adapters.sql import SQLService
 from alula.errors import FrameworkError
 from alula.express import express, rest
 from alula.express import json as json_parser
-from alula.realtime import sse
+from alula.realtime import socketio, sse
 
 
 class Link:
@@ -68,6 +69,11 @@ class Runner:
 
     async def close(self, name: str) -> None:
         self.lists.close(self.open_lists.pop(name))
+
+    async def lose(self, names: list[str]) -> None:
+        """Break the connections of lists."""
+        for name in names:
+            await self.close(name)
 
     def stop_reading(self, name: str) -> None:
         self.slow[name] = True
@@ -166,8 +172,7 @@ class Runner:
         if "sign_out" in step:
             self.sign_out(step["sign_out"])
         if "break" in step:
-            for name in step["break"]:
-                await self.close(name)
+            await self.lose(step["break"])
             for each in step.get("while_away", ()):
                 await self.call(each)
             for name in step["reopen"]:
@@ -366,6 +371,129 @@ class StreamRunner(Runner):
         await self.streams[name].leave()
 
 
+class Socket:
+    """The connection of a caller over socket.io, which reads on its own."""
+
+    def __init__(self, web: Any, caller: str) -> None:
+        self.peer = Peer(web, headers={"x-caller": caller})
+        self.views: dict[str, View] = {}
+        self.have: dict[str, str] = {}
+        self.answers: dict[str, asyncio.Future[Any]] = {}
+        self.calls = 0
+
+    async def join(self) -> Socket:
+        await self.peer.join()
+        self.reading = asyncio.ensure_future(self.read())
+        return self
+
+    async def read(self) -> None:
+        while True:
+            head, body = await self.peer.next()
+            if head.startswith("43"):
+                self.answers.pop(head).set_result(body)
+            elif head == "42" and body[0].endswith(" live"):
+                message = dict(body[1])
+                name, kind = message.pop("list"), message.pop("kind")
+                self.have[name] = message.pop("have", self.have[name])
+                self.views[name].take(kind, message)
+
+    async def call(self, *arguments: Any) -> Any:
+        self.calls += 1
+        answer = self.answers[f"43{self.calls}"] = asyncio.get_running_loop().create_future()
+        self.peer.send(f"42{self.calls}{json.dumps(arguments)}")
+        return await answer
+
+    async def leave(self) -> None:
+        self.reading.cancel()
+        await self.peer.leave()
+
+
+class SocketRunner(Runner):
+    """The same over socket.io."""
+
+    def configure(self, app: Any) -> Any:
+        transport = socketio()
+
+        @transport.use
+        async def sign_in(connection: Any, handshake: Any, next: Any) -> None:
+            spec = self.case["callers"].get(handshake.headers.get("x-caller")) or {}
+            if spec.get("user") is not None:
+                connection.user = spec["user"]
+            await next()
+
+        self.web = express(app).use(json_parser()).configure(rest()).configure(transport)
+        self.lists = app.settings["live lists"]
+        self.sockets: dict[str, Socket] = {}
+        self.have: dict[str, str] = {}
+        return self.web
+
+    async def run(self) -> list[str]:
+        try:
+            return await super().run()
+        finally:
+            for socket in self.sockets.values():
+                await socket.leave()
+
+    async def rest(self) -> None:
+        for _ in range(2):
+            for _ in range(20):
+                await asyncio.sleep(0)
+            for connection in [*self.lists._lists_of]:
+                await self.lists.settled(connection)
+        for socket in self.sockets.values():
+            while not socket.peer.from_server.empty():  # noqa: ASYNC110  # nothing tells of it
+                await asyncio.sleep(0)
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    async def open(self, name: str) -> None:
+        spec, view = self.case["lists"][name], self.views[name]
+        view.error = view.closed = None
+        caller = spec["caller"] or ""
+        socket = self.sockets.get(caller)
+        if socket is None:
+            socket = self.sockets[caller] = Socket(self.web, caller)
+            await socket.join()
+        socket.views[name] = view
+        shown = {"have": self.have[name]} if name in self.have else {}
+        answer = await socket.call("live", spec["service"], {"list": name, **shown}, spec["query"])
+        if answer[0] is not None:
+            view.error = answer[0]["code"]
+            return
+        socket.have[name] = answer[1].pop("have")
+        if answer[1].pop("unchanged", False):
+            view.has_snapshot = True
+        else:
+            view.take("snapshot", answer[1])
+
+    def socket_of(self, name: str) -> Socket:
+        return self.sockets[self.case["lists"][name]["caller"] or ""]
+
+    async def close(self, name: str) -> None:
+        service = self.case["lists"][name]["service"]
+        await self.socket_of(name).call("unlive", service, {"list": name}, {})
+
+    async def lose(self, names: list[str]) -> None:
+        for caller in {self.case["lists"][name]["caller"] or "" for name in names}:
+            socket = self.sockets.pop(caller)
+            self.have |= socket.have
+            await socket.leave()
+
+    def stop_reading(self, name: str) -> None:
+        self.socket_of(name).peer.reads.clear()
+
+    def read_again(self, name: str) -> None:
+        self.socket_of(name).peer.reads.set()
+
+    def sign_out(self, caller: str) -> None:
+        for connection in [*self.lists._lists_of]:
+            if connection.headers.get("x-caller") == caller:
+                connection.__dict__.pop("user", None)
+                connection.changed()
+
+
+RUNNERS = {"lists": Runner, "sse": StreamRunner, "socketio": SocketRunner}
+
+
 async def run_case(case: dict[str, Any], kind: str, url: str, transport: str) -> list[str]:
-    runner = StreamRunner if transport == "sse" else Runner
-    return await runner(case, Stores(kind, url)).run()
+    return await RUNNERS[transport](case, Stores(kind, url)).run()

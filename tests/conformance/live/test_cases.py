@@ -10,7 +10,7 @@ CASES = cases_in(GIVEN)
 WAYS = [
     (store, transport)
     for store in ("memory", "sqlite", "postgresql", "mongodb")
-    for transport in ("lists", "sse")
+    for transport in ("lists", "sse", "socketio")
     if transport == "lists" or store == "memory"
 ]
 
