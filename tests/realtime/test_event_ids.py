@@ -10,7 +10,7 @@ from alula._context import Params
 from alula._hub import WorkerDirectory, WorkerPlace
 from alula._identity import shared_key
 from alula.authentication import AuthenticationService
-from alula.realtime import _sse
+from alula.realtime import _event_ids
 from alula.realtime._event_ids import EventIds, Position
 
 SECRET = "thirty-two random bytes at least"
@@ -87,8 +87,8 @@ class TestTheKey:
         directory = WorkerDirectory()
         try:
             place = WorkerPlace(directory.path, "w1")
-            monkeypatch.setattr(_sse, "current_worker", lambda: place)
-            key = _sse._key_of_ids(App())
+            monkeypatch.setattr(_event_ids, "current_worker", lambda: place)
+            key = _event_ids._key_of(App())
             assert key == place.read_secret()
             assert len(key) == 32
             assert (directory.path.stat().st_mode & 0o077) == 0

@@ -8,6 +8,7 @@ from alula.client._client import Client, create_client, forward_request_id
 from alula.client._client_service import ClientService, TypedService
 from alula.client._codec import RequestError
 from alula.client._connection import Connection, Options
+from alula.client._live_list import LiveChange, LiveList, SyncLiveList
 from alula.client._rest import Rest, RestService, rest
 from alula.client._sign_in import AuthenticationClient, authentication
 from alula.client._socketio import (
@@ -33,6 +34,8 @@ __all__ = [
     "Connection",
     "EventStream",
     "EventsLost",
+    "LiveChange",
+    "LiveList",
     "NotConnected",
     "Options",
     "RequestError",
@@ -43,6 +46,7 @@ __all__ = [
     "SocketConnection",
     "SyncClient",
     "SyncEventStream",
+    "SyncLiveList",
     "SyncService",
     "TypedService",
     "TypedSyncService",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from alula.client._codec import Request, Response
@@ -26,6 +28,7 @@ except ImportError as error:
 __all__ = ["AiohttpTransport"]
 
 # `AsyncTransport.send` has the time limit. The library's own would raise errors of another kind.
+_OK: Final = 200
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=None)
 _MAX_BYTES_AT_ONCE: Final = 2**20  # the library's own bound
 
@@ -72,9 +75,7 @@ class AiohttpTransport(AsyncTransport[Request, Response]):
 
     async def exchange(self, request: Request, options: SendOptions) -> Response:
         """Send a request and return the response."""
-        session = self._users_session or self._session
-        if session is None:
-            session = self._session = aiohttp.ClientSession(timeout=_NO_TIMEOUT)
+        session = self._opened()
         retry = self._had_response and request.method in READS
         while True:
             try:
@@ -90,6 +91,34 @@ class AiohttpTransport(AsyncTransport[Request, Response]):
                     failure = connection_failed(request, error)
                     raise failure from failure.__cause__
                 retry = False
+
+    async def stream(
+        self, request: Request, options: SendOptions, take: Callable[[bytes], object]
+    ) -> Response:
+        """Send a request, and pass the parts of its response on as they arrive."""
+        extra = {"timeout": _NO_TIMEOUT, **options.extra}
+        try:
+            response = await _respond(self._opened(), request, replace(options, extra=extra))
+            if response.status != _OK:
+                content = await _read(request, response, options.max_size)
+                return Response(response.status, response.headers, content)
+            try:
+                async for part in response.content.iter_any():
+                    take(part)
+            finally:
+                response.close()
+            return Response(response.status, response.headers, b"")
+        except TimeoutError:
+            raise
+        except (aiohttp.ClientError, ConnectionError) as error:
+            failure = connection_failed(request, error)
+            raise failure from failure.__cause__
+
+    def _opened(self) -> aiohttp.ClientSession:
+        session = self._users_session or self._session
+        if session is None:
+            session = self._session = aiohttp.ClientSession(timeout=_NO_TIMEOUT)
+        return session
 
     async def close(self) -> None:
         """Close the session, unless it is the user's."""

@@ -11,10 +11,11 @@ from alula._service import Given, RawQuery, ServiceHandle
 from alula._service import TypedService as CoreTypedService
 from alula._user_code import unfit_signature
 from alula.client._connection import RemoteService
+from alula.client._live_list import LiveList
 from alula.client._socketio import EventStream, ServiceEvents, SocketService
 from alula.errors import BadGateway, BadRequest
 from alula.hooks import HookTable
-from alula.types import Changes, Found, JSONValue, NewRecord, RecordType
+from alula.types import UNSET, Changes, Found, JSONValue, NewRecord, RecordType
 
 if TYPE_CHECKING:
     from alula._service._typed import Event, ListenerDecorator, Returned
@@ -88,6 +89,70 @@ class ClientService(ServiceHandle):
 
         if event in self.events or get_close_matches(event, self.events, 1, 0.75):
             super()._check_event(event)
+
+    def live(  # type: ignore[override]  # ty: ignore[invalid-method-override]  # pyright: ignore[reportIncompatibleMethodOverride]  # a server offers lists, a client reads them
+        self,
+        query: Mapping[str, Any] | None = None,
+        params: Given = None,
+        *,
+        id: str | None = None,
+    ) -> LiveList[Any]:
+        """Return a list that stays what `find` would return: ``async with service.live(query)``.
+
+        The before hooks of `find` of this client run whenever the list is opened.
+
+        Args:
+            query: The query of the list.
+            params: Further params.
+            id: The name of the property with the id, if it is neither ``id`` nor ``_id``.
+
+        Raises:
+            RuntimeError: It is no service of another server.
+        """
+        service, given = self.remote(), self.params_of_list(query, params)
+        return LiveList(
+            id,
+            lambda sink: service.connection.list_feed(
+                service.name, lambda: self.run_hooks_of_find(given), sink
+            ),
+        )
+
+    def remote(self) -> RemoteService:
+        """Return the service of another server.
+
+        Raises:
+            RuntimeError: It is a service of this program.
+        """
+        if not isinstance(self.service, RemoteService):
+            raise RuntimeError(f"{self!r} is a service of this program; it has no live lists here")
+        return self.service
+
+    def params_of_list(self, query: Mapping[str, Any] | None, params: Given) -> Params:
+        """Return the params of a live list, before hooks."""
+        given = Params(params)
+        given.check_names(f"{self.path}.live(...)", self._elsewhere)
+        given.query = {**given.query, **(query or {})}
+        return given
+
+    async def run_hooks_of_find(self, given: Params) -> Params:
+        """Run the hooks of `find`, and return the params that its request would have.
+
+        Raises:
+            RuntimeError: A hook has set the result itself.
+        """
+        reached: list[Params] = []
+
+        async def stop(context: HookContext) -> None:
+            if context.result is UNSET:
+                reached.append(context.params)
+                context.result = []
+
+        context = HookContext(self.app, self, "find", given.copy())
+        around = self.hook_table.wrap("find", stop)
+        await self.app.hook_table.wrap("find", around)(context)
+        if not reached:
+            raise RuntimeError(f"a hook of {self!r} responds in its place, so it has no live list")
+        return reached[0]
 
     def declare(self, methods: Iterable[str]) -> None:
         """Add custom methods; methods that exist already stay as they are.
@@ -175,6 +240,14 @@ class TypedService(  # pyright: ignore[reportIncompatibleMethodOverride]  # hook
         events: ServiceEvents[EventStream[RecordType]]  # pyright: ignore[reportIncompatibleVariableOverride]  # as above
         on: ClientListening[RecordType]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # takes listeners of the data alone, too
         once: ClientListening[RecordType]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # as above
+
+        def live(  # type: ignore[override]  # ty: ignore[invalid-method-override]  # pyright: ignore[reportIncompatibleMethodOverride]  # as in `ClientService`
+            self,
+            query: Mapping[str, Any] | None = None,
+            params: Given = None,
+            *,
+            id: str | None = None,
+        ) -> LiveList[RecordType]: ...
 
         def iterate(
             self,

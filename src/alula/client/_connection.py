@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final, Protocol
@@ -13,6 +13,7 @@ from alula._connection import Connection as RealtimeConnection
 from alula._context import Params
 from alula.client._abort import AbortSignal
 from alula.client._codec import Sendable, merge_headers
+from alula.client._live_list import ListFeed, ListSink
 from alula.client._retries import NO_RETRIES, Retries, read_retries
 from alula.client._transport import SendOptions, Transport
 from alula.errors import FrameworkError
@@ -261,6 +262,22 @@ class Connection(ABC):
         timeout = extra.pop("timeout", self.options.timeout)
         check_timeout(timeout)
         return SendOptions(timeout, self.options.max_response_size, signal, extra)
+
+    @abstractmethod
+    def list_feed(
+        self, name: str, params: Callable[[], Awaitable[Params]], sink: ListSink
+    ) -> ListFeed:
+        """Return what brings the messages of a live list.
+
+        Args:
+            name: The path of the service.
+            params: Runs the hooks of `find`, and returns its params.
+            sink: Takes the messages.
+        """
+
+    @abstractmethod
+    def run_feed(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a coroutine of a live list in the event loop of a synchronous client."""
 
     def loop_runs(self) -> None:  # noqa: B027  # REST waits for the first call
         """Learn that there is an event loop now; listeners may have been registered before."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from alula.client._codec import Request, Response
@@ -114,6 +117,38 @@ class ThreadTransport(AsyncTransport[Request, Response]):
         exchange = Exchange(pool, request, options.timeout, options.max_size)
         try:
             return await asyncio.get_running_loop().run_in_executor(threads, exchange.run)
+        except asyncio.CancelledError:
+            exchange.abort()
+            raise
+
+    async def stream(
+        self, request: Request, options: SendOptions, take: Callable[[bytes], object]
+    ) -> Response:
+        """Send a request, and pass the parts of its response on as they arrive."""
+        from alula.client._pool import Exchange  # noqa: PLC0415  # slow to load
+
+        _refuse_more(options.extra)
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[Response] = loop.create_future()
+
+        def tell(call: Callable[..., object], value: object) -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(lambda: None if ended.done() else call(value))
+
+        def run() -> None:
+            try:
+                response = exchange.run()
+            except Exception as error:  # noqa: BLE001  # it is raised where it is awaited
+                tell(ended.set_exception, error)
+            else:
+                tell(ended.set_result, response)
+
+        pool = self._opened()[0]
+        exchange = Exchange(pool, request, None, options.max_size, partial(tell, take))
+        # A thread of its own, and a daemon: a stream lasts, and must not keep a script alive.
+        threading.Thread(target=run, name="alula-stream", daemon=True).start()
+        try:
+            return await ended
         except asyncio.CancelledError:
             exchange.abort()
             raise

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from alula.client._codec import Request, Response
 from alula.client._portal import transport_for
@@ -30,6 +31,7 @@ except ImportError as error:
 __all__ = ["BlockingHttpxTransport", "HttpxTransport", "make_httpx_transport"]
 
 _FAILURES = (httpx2.TransportError, httpx2.DecodingError)
+_OK: Final = 200
 _LOST = (httpx2.ReadError, httpx2.RemoteProtocolError, httpx2.WriteError)
 
 
@@ -135,15 +137,34 @@ class HttpxTransport(_Exchange, AsyncTransport[Request, Response]):
         self, received: _Received, request: Request, options: SendOptions
     ) -> Response:
         """Send a request once and return the response."""
-        client = self._users_client or self._client
-        if client is None:
-            # No timeout here, since `send` has one for the whole exchange.
-            client = self._client = httpx2.AsyncClient(timeout=None)
-        async with client.stream(**_arguments(request, options)) as head:
+        async with self._opened().stream(**_arguments(request, options)) as head:
             received.head = head
             async for chunk in head.aiter_bytes():
                 received.add(chunk)
             return received.whole(head)
+
+    async def stream(
+        self, request: Request, options: SendOptions, take: Callable[[bytes], object]
+    ) -> Response:
+        """Send a request, and pass the parts of its response on as they arrive."""
+        arguments: dict[str, Any] = {"timeout": None, **_arguments(request, options)}
+        received = _Received(request, options.max_size)
+        try:
+            async with self._opened().stream(**arguments) as head:
+                add = take if head.status_code == _OK else received.add
+                async for chunk in head.aiter_bytes():
+                    add(chunk)
+                return received.whole(head)
+        except _FAILURES as error:
+            failure = _failure(request, error, None)
+            raise failure from failure.__cause__
+
+    def _opened(self) -> httpx2.AsyncClient:
+        client = self._users_client or self._client
+        if client is None:
+            # No timeout here, since `send` has one for the whole exchange.
+            client = self._client = httpx2.AsyncClient(timeout=None)
+        return client
 
     async def close(self) -> None:
         """Close the client; see ``closes_users_client``."""

@@ -28,6 +28,7 @@ __all__ = ["ConnectionPool", "Exchange"]
 
 _CHUNK = 65_536  # bytes
 _MAX_IDLE = 16  # connections to one server
+_OK = 200
 _FIRST_FINAL_STATUS = 200  # 1xx responses are interim (RFC 9110, 15.2)
 _MAX_INTERIM_RESPONSES = 10
 
@@ -42,15 +43,22 @@ class Exchange:
         request: The request.
         timeout: Seconds for the whole exchange, None for no limit.
         limit: The largest body of the response, in bytes.
+        take: Called with each part of a response with status 200, which is not kept then.
     """
 
     def __init__(
-        self, pool: ConnectionPool, request: Request, timeout: float | None, limit: int
+        self,
+        pool: ConnectionPool,
+        request: Request,
+        timeout: float | None,
+        limit: int,
+        take: Callable[[bytes], object] | None = None,
     ) -> None:
         self._pool = pool
         self._request = request
         self._timeout = timeout
         self._limit = limit
+        self._take = take
         self._until = None if timeout is None else time.monotonic() + timeout
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
@@ -152,7 +160,11 @@ class Exchange:
             raise too_large(self._request, self._limit)
         parts: list[bytes] = []
         size = 0
+        take = self._take if response.status == _OK else None
         while part := response.read1(_CHUNK):
+            if take is not None:
+                take(part)
+                continue
             parts.append(part)
             size += len(part)
             if size > self._limit:
@@ -163,7 +175,7 @@ class Exchange:
         # read1 takes an early end of the body for its end.
         if response.length:
             raise http.client.IncompleteRead(b"", response.length)
-        if response.length is None and not response.chunked and not parts:
+        if response.length is None and not response.chunked and not parts and take is None:
             # An early end of the head looks the same as such an empty body, so it is an error.
             raise http.client.RemoteDisconnected("the response ended before its body")
         return b"".join(parts)

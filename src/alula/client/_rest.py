@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 from alula._context import Params
 from alula._user_code import explain_twin
-from alula.client._codec import DefaultHeaders, Request, Response, read_response, request_for
+from alula.client._codec import (
+    DefaultHeaders,
+    Request,
+    Response,
+    merge_headers,
+    read_response,
+    request_for,
+)
 from alula.client._connection import Connection, MakeTransport, RemoteService
 from alula.client._fetch import (
     BrowserTransport,
@@ -18,7 +26,9 @@ from alula.client._fetch import (
     ThreadTransport,
     in_browser,
 )
-from alula.client._portal import transport_for
+from alula.client._live_list import ListSink
+from alula.client._live_stream import StreamFeed
+from alula.client._portal import Portal, transport_for
 from alula.client._transport import REPEATABLE, Transport
 from alula.types import Id
 
@@ -157,6 +167,8 @@ class RestConnection(Connection):
     ) -> None:
         super().__init__(base, make_transport, options, service_class or RestService)
         self._headers = DefaultHeaders(self.options.headers)
+        self._streams: Portal[ThreadTransport] | None = None
+        self._feeds: WeakSet[StreamFeed] = WeakSet()
 
     def request(self, name: str, method: str, id: Id, data: object, params: Params) -> Request:
         """Return the HTTP request of a call (see `request_for`)."""
@@ -165,6 +177,68 @@ class RestConnection(Connection):
     def read(self, request: Request, response: Response) -> object:
         """Return the result in a response (see `read_response`)."""
         return read_response(request, response)
+
+    # -- live lists ----------------------------------------------------------------------------
+
+    def list_feed(
+        self, name: str, params: Callable[[], Awaitable[Params]], sink: ListSink
+    ) -> StreamFeed:
+        """Return what brings the messages of a list (see `Connection.list_feed`)."""
+        feed = StreamFeed(self, name, params, sink)
+        self._feeds.add(feed)
+        return feed
+
+    def run_feed(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a coroutine of a list in the event loop of a synchronous client.
+
+        Raises:
+            TypeError: The client sends with an ``httpx2.Client`` of the user.
+        """
+        self._portal().run(lambda _: call())
+
+    @property
+    def max_event(self) -> int:
+        """The largest event, in bytes."""
+        return self.options.max_response_size
+
+    def stream_request(self, name: str, params: Params, have: str | None) -> Request:
+        """Return the request of the stream of a list."""
+        given = Params(params, query={**params.query, "$live": True})
+        request = self.request(name, "find", None, None, given)
+        last = {} if have is None else {"Last-Event-ID": have}
+        headers = merge_headers(request.headers, {"Accept": "text/event-stream", **last})
+        return request._replace(headers=headers)
+
+    async def stream(self, request: Request, take: Callable[[bytes], object]) -> Response:
+        """Send a request, and pass the parts of a successful response on as they arrive."""
+        transport: Any = self._portal().transport if self._synchronous else self._transport
+        response: Response = await transport.stream(request, self._default_options, take)
+        return response
+
+    def _portal(self) -> Portal[Any]:
+        """Return what a synchronous client reads lists with: it has an event loop."""
+        transport: Any = self._transport
+        if isinstance(self._transport, Portal):
+            return transport  # type: ignore[no-any-return]  # its type argument is unknown
+        if not isinstance(self._transport, SocketTransport):
+            raise TypeError(
+                "an httpx2.Client of your own reads no live lists; use httpx() without one, an"
+                " httpx2.AsyncClient, or fetch()"
+            )
+        if self._streams is None:
+            self._streams = Portal(ThreadTransport)
+        return self._streams
+
+    async def close(self) -> None:
+        """Close its connections, and end the lists; the next call opens new ones."""
+        for feed in list(self._feeds):
+            if feed.is_open and self._synchronous:
+                self.run_feed(feed.end)
+            elif feed.is_open:
+                await feed.end()
+        await super().close()
+        if self._streams is not None:
+            await self._streams.close()
 
 
 def rest(base_url: str | None = None) -> Rest:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
-from alula._context import GivenParams
+from alula._context import GivenParams, Params
 from alula.client._client_service import ClientService, Given, Progress, RawQuery
+from alula.client._live_list import SyncLiveList
 from alula.client._socketio import ServiceEvents, SyncEventStream
 from alula.client._transport import run_sync
 from alula.types import Id, Page, RecordType, ScalarId
@@ -125,6 +127,30 @@ class SyncService:
             except StopAsyncIteration:
                 return
             yield record
+
+    def live(
+        self,
+        query: Mapping[str, Any] | None = None,
+        params: Given = None,
+        *,
+        id: str | None = None,
+    ) -> SyncLiveList[Any]:
+        """Return a list that stays what `find` would return: ``with service.live(query)``.
+
+        The before hooks of `find` run whenever it is opened, in a thread of their own. See
+        `ClientService.live`.
+        """
+        handle = self.handle
+        service, given = handle.remote(), handle.params_of_list(query, params)
+
+        def params_of_find() -> Awaitable[Params]:
+            return asyncio.to_thread(lambda: run_sync(handle.run_hooks_of_find(given)))
+
+        return SyncLiveList(
+            id,
+            lambda sink: service.connection.list_feed(service.name, params_of_find, sink),
+            service.connection.run_feed,
+        )
 
     def _custom_method(self, name: str) -> Callable[..., Any]:
         def method(
@@ -264,3 +290,11 @@ class TypedSyncService(SyncService, Generic[RecordType]):
             page_size: int | None = None,
             progress: Progress | None = None,
         ) -> Iterator[RecordType]: ...
+
+        def live(
+            self,
+            query: Mapping[str, Any] | None = None,
+            params: Given = None,
+            *,
+            id: str | None = None,
+        ) -> SyncLiveList[RecordType]: ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -95,6 +95,30 @@ class AsyncTransport(Generic[SentT, ReceivedT]):
     async def exchange(self, request: SentT, options: SendOptions) -> ReceivedT:
         """Send a request and return the response; cancelling it closes its connection."""
         raise NotImplementedError
+
+    async def stream(
+        self,
+        request: SentT,
+        options: SendOptions,  # noqa: ARG002  # of the interface
+        take: Callable[[bytes], object],  # noqa: ARG002  # of the interface
+    ) -> ReceivedT:
+        """Send a request, and pass the parts of its response on as they arrive.
+
+        Args:
+            request: The request.
+            options: How it is sent; its time limit does not hold here.
+            take: Called with each part of a response with status 200. Any other one is returned
+                whole.
+
+        Raises:
+            Unavailable: No connection could be made, or it broke.
+            TypeError: The library returns whole responses alone.
+        """
+        raise TypeError(
+            f"{request.method} {request.url.partition('?')[0]}: this connection returns whole"
+            " responses alone, so it has no live lists; use socketio(url), or rest(url) with"
+            " httpx(), aiohttp() or fetch() without a function"
+        )
 
     def late(self, request: SentT, seconds: float | None) -> FrameworkError:
         """Return the error for a late response (see `timed_out`)."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
@@ -22,16 +23,18 @@ from alula.client._connection import (
     read_options,
 )
 from alula.client._fetch import in_browser
+from alula.client._live_list import ListSink
 from alula.client._portal import Portal, transport_for
 from alula.client._socketio._errors import EventsLost
 from alula.client._socketio._listeners import ListenerThread
+from alula.client._socketio._live_feed import SocketFeed
 from alula.client._socketio._session import Answer, SocketRequest
 from alula.client._socketio._settings import SocketSettings
 from alula.client._socketio._streams import EventStream, ServiceEvent, SyncEventStream
 from alula.client._socketio._transport import SocketioTransport
 from alula.client._transport import Transport, run_sync
 from alula.errors import BadRequest, FrameworkError
-from alula.types import EVENT_OF_METHOD, ID_METHODS, METHODS_WITHOUT_DATA, Id
+from alula.types import EVENT_OF_METHOD, ID_METHODS, METHODS_WITHOUT_DATA, Id, is_mapping
 
 __all__ = ["SocketConnection", "SocketService", "socketio"]
 
@@ -83,6 +86,8 @@ class SocketConnection(Connection):
         self._handles: dict[str, list[ServiceHandle]] = {}
         # Weak: a stream that nobody reads any more must not collect events.
         self._streams: dict[str, WeakSet[EventStream[Any] | SyncEventStream[Any]]] = {}
+        self._lists: dict[tuple[str, str], SocketFeed] = {}
+        self._list_names = itertools.count(1)
 
     @property
     def is_connected(self) -> bool:
@@ -170,6 +175,8 @@ class SocketConnection(Connection):
         self._listeners.close()
         for stream in self._all_streams():
             stream.end()
+        for feed in list(self._lists.values()):
+            feed.end()
 
     @property
     def _portal(self) -> Portal[SocketioTransport] | None:
@@ -218,6 +225,37 @@ class SocketConnection(Connection):
         self.start()
         return stream
 
+    # -- live lists ----------------------------------------------------------------------------
+
+    def list_feed(
+        self, name: str, params: Callable[[], Awaitable[Params]], sink: ListSink
+    ) -> SocketFeed:
+        """Return what brings the messages of a list (see `Connection.list_feed`)."""
+        return SocketFeed(self, name, params, sink)
+
+    def run_feed(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a coroutine of a list in the event loop of a synchronous client."""
+        if (portal := self._portal) is not None:
+            portal.run(lambda _: call())
+
+    async def send_now(self, request: SocketRequest) -> Answer:
+        """Send a call, in the event loop of the connection."""
+        return await self._socket.send(request, self._default_options)
+
+    def list_request(self, name: str, method: str, data: object, params: Params) -> SocketRequest:
+        """Return the packet of a call of ``live``."""
+        return self.request(name, method, None, data, params)
+
+    def add_list(self, path: str, feed: SocketFeed) -> str:
+        """Return a new name for a list, whose events go to a feed."""
+        name = f"l{next(self._list_names)}"
+        self._lists[path, name] = feed
+        return name
+
+    def remove_list(self, path: str, name: str) -> None:
+        """Forget a list."""
+        self._lists.pop((path, name), None)
+
     def _all_streams(self) -> list[EventStream[Any] | SyncEventStream[Any]]:
         return [stream for streams in list(self._streams.values()) for stream in list(streams)]
 
@@ -231,6 +269,11 @@ class SocketConnection(Connection):
 
     def event(self, path: str, name: str, data: object) -> None:
         """Take an event of the service at a path."""
+        if name == "live" and is_mapping(data):
+            feed = self._lists.get((path, str(data.get("list"))))
+            if feed is not None:
+                feed.take(data)
+                return
         for stream in list(self._streams.get(path, ())):
             stream.put(ServiceEvent(path, name, data))
         for handle in self._handles.get(path, ()):
@@ -249,6 +292,8 @@ class SocketConnection(Connection):
 
     def connected(self, *, recovered: bool, again: bool) -> None:
         """Hear that the connection is ready."""
+        for feed in list(self._lists.values()) if again else ():
+            feed.joined(recovered=recovered)
         if again and not recovered:
             for stream in self._all_streams():
                 stream.fail(EventsLost("the connection broke; events may be missing here"))
@@ -257,6 +302,8 @@ class SocketConnection(Connection):
 
     def disconnected(self, reason: str) -> None:
         """Hear that the connection broke."""
+        for feed in list(self._lists.values()):
+            feed.broke()
         if self._emit is not None:
             self._run(partial(self._emit, "disconnect", reason))
 

@@ -1,0 +1,264 @@
+"""A live list over HTTP, as a stream of server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final, NamedTuple, Protocol
+
+from alula._context import Params
+from alula.client._codec import Request, Response
+from alula.client._live_list import ListSink, closed_error, is_final
+from alula.client._retries import backoff
+from alula.errors import BadGateway, FrameworkError, Unavailable
+from alula.types import is_mapping
+
+__all__ = ["EventParser", "StreamConnection", "StreamFeed"]
+
+SILENCE: Final = 60.0
+"""Seconds without a byte after which a stream is dead; servers send comments more often."""
+
+
+class StreamedEvent(NamedTuple):
+    """An event of a stream.
+
+    Attributes:
+        kind: Its name.
+        data: Its data, as text.
+        id: The last id of the stream so far, None without one.
+    """
+
+    kind: str
+    data: str
+    id: str | None
+
+
+class EventParser:
+    r"""Reads server-sent events from the parts of a response, without I/O.
+
+    Args:
+        limit: The largest event, in bytes.
+
+    Examples:
+        >>> parser = EventParser(1_000)
+        >>> [*parser.feed(b"event: left\ndata: {}\n")]
+        []
+        >>> [*parser.feed(b"id: 5\n\n")]
+        [StreamedEvent(kind='left', data='{}', id='5')]
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._buffer = b""
+        self._kind = ""
+        self._data: list[str] = []
+        self._size = 0
+        self._id: str | None = None
+
+    def feed(self, part: bytes) -> Iterator[StreamedEvent]:
+        """Yield the events that a part completes.
+
+        Raises:
+            BadGateway: An event is too large.
+        """
+        *lines, self._buffer = (self._buffer + part).split(b"\n")
+        for line in lines:
+            field, _, value = line.rstrip(b"\r").decode("utf-8", "replace").partition(":")
+            value = value.removeprefix(" ")
+            self._size += len(line)
+            if field == "event":
+                self._kind = value
+            elif field == "data":
+                self._data.append(value)
+            elif field == "id":
+                self._id = value
+            elif line in {b"", b"\r"}:
+                if self._data:
+                    yield StreamedEvent(self._kind or "message", "\n".join(self._data), self._id)
+                self._kind, self._data, self._size = "", [], 0
+        if self._size + len(self._buffer) > self._limit:
+            raise BadGateway("an event of the called server is too large")
+
+
+class StreamConnection(Protocol):
+    """What a list needs of its connection."""
+
+    def stream_request(self, name: str, params: Params, have: str | None) -> Request:
+        """Return the request of the stream of a list."""
+        ...
+
+    async def stream(self, request: Request, take: Callable[[bytes], object]) -> Response:
+        """Send a request, and pass the parts of a successful response on as they arrive."""
+        ...
+
+    def read(self, request: Request, response: Response) -> object:
+        """Return the result in a response; raises the error in it."""
+        ...
+
+    @property
+    def max_event(self) -> int:
+        """The largest event, in bytes."""
+        ...
+
+
+class StreamFeed:
+    """Brings the messages of one list over one stream after another.
+
+    Args:
+        connection: The connection.
+        name: The path of the service.
+        params: Runs the hooks of `find`, and returns its params.
+        sink: Takes the messages.
+    """
+
+    def __init__(
+        self,
+        connection: StreamConnection,
+        name: str,
+        params: Callable[[], Awaitable[Params]],
+        sink: ListSink,
+    ) -> None:
+        self._connection = connection
+        self._name = name
+        self._params = params
+        self._sink = sink
+        self._following: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._streams = 0  # how many have begun
+        self._pages: dict[asyncio.Future[None], int] = {}  # who waits for the page of which stream
+        self._failures = 0
+
+    async def open(self) -> None:
+        """Open the list (see `ListFeed`)."""
+        page = self._next_page()
+        self._following = asyncio.get_running_loop().create_task(self._follow())
+        try:
+            await page
+        except BaseException:
+            await self.close()
+            raise
+
+    async def settled(self) -> None:
+        """Wait until the list has what was written before (see `ListFeed`).
+
+        No other request tells what a stream has seen. So another stream begins, whose page is read
+        behind the writes.
+        """
+        if self._sink.error is not None:
+            raise self._sink.error
+        page = self._next_page()
+        if self._reading is not None:
+            self._reading.cancel()
+        await page
+
+    async def close(self) -> None:
+        """Close the list (see `ListFeed`)."""
+        tasks = [task for task in (self._following, self._reading) if task is not None]
+        self._following = self._reading = None
+        for task in tasks:
+            task.cancel()
+        # Of those who wait for a page, each gets the failure of the list already.
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._tell_pages(None)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the list was opened, and not closed."""
+        return self._following is not None
+
+    async def end(self) -> None:
+        """End the list, because the client is closed."""
+        self._sink.end()
+        await self.close()
+
+    def _next_page(self) -> asyncio.Future[None]:
+        page: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pages[page] = self._streams + 1
+        return page
+
+    def _tell_pages(self, number: int | None, error: Exception | None = None) -> None:
+        """Tell those who wait for the page of a stream, or all of them, that it is there."""
+        for page, wanted in [*self._pages.items()]:
+            if number is None or wanted <= number:
+                del self._pages[page]
+                if not page.done() and error is not None:
+                    page.set_exception(error)
+                elif not page.done():
+                    page.set_result(None)
+
+    async def _follow(self) -> None:
+        """Read one stream after another, until the list ends."""
+        while True:
+            reading = self._reading = asyncio.get_running_loop().create_task(self._read())
+            await asyncio.wait([reading])
+            if reading.cancelled():
+                continue  # by `settled`, which does not wait longer
+            error = reading.exception()
+            if isinstance(error, Exception):
+                is_open = self._sink.state.is_open
+                if not is_open or not isinstance(error, FrameworkError) or is_final(error):
+                    self._sink.fail(error)
+                    self._tell_pages(None, error)
+                    return
+            await asyncio.sleep(backoff(self._failures))
+            self._failures += 1
+
+    async def _read(self) -> None:
+        """Read one stream to its end."""
+        self._streams += 1
+        number, sink = self._streams, self._sink
+        request = self._connection.stream_request(self._name, await self._params(), sink.state.have)
+        parser = EventParser(self._connection.max_event)
+        sink.state.begin()
+        reading = asyncio.current_task()
+        failures: list[FrameworkError] = []
+        silence = asyncio.timeout(SILENCE)
+
+        def take(part: bytes) -> None:
+            if failures:
+                return
+            silence.reschedule(asyncio.get_running_loop().time() + SILENCE)
+            try:
+                for event in parser.feed(part):
+                    self._take(request, event)
+                    self._failures = 0
+                    self._tell_pages(number)
+            except FrameworkError as error:
+                failures.append(error)
+                if reading is not None:
+                    reading.cancel()
+
+        try:
+            async with silence:
+                response = await self._connection.stream(request, take)
+        except TimeoutError:
+            raise Unavailable("the stream of the list was silent for too long") from None
+        except asyncio.CancelledError:
+            if failures:
+                raise failures[0] from None
+            raise
+        if failures:
+            raise failures[0]
+        if response.status != 200 or not sink.state.is_open:
+            self._connection.read(request, response)
+            raise BadGateway("the called server sent no stream of events")
+
+    def _take(self, request: Request, event: StreamedEvent) -> None:
+        """Take an event.
+
+        Raises:
+            FrameworkError: The list has ended, or it is no event of a list.
+        """
+        if event.kind == "expired":
+            return  # the next stream has another token, or is refused
+        try:
+            body = json.loads(event.data)
+        except ValueError:
+            raise BadGateway("the called server sent something that is no live list") from None
+        given: dict[str, Any] = {**body} if is_mapping(body) else {}
+        if event.kind == "closed":
+            raise closed_error(request, given)
+        if event.id is not None:
+            given["have"] = event.id
+        self._sink.take(event.kind, given)
