@@ -141,6 +141,52 @@ def test_payloads_are_what_clients_may_see(document):
     assert messages["rooms.created"]["payload"] == {}
 
 
+class TestLiveLists:
+    def describe(self, *transports, publish=False):
+        app = express(App()).configure(rest())
+        for transport in transports:
+            app.configure(transport)
+        app.use("people", with_schema(MemoryService(), Person))
+        app.service("people").live()
+        if publish:
+            app.service("people").publish("created", everyone)
+        return describe_events(app)
+
+    def test_are_messages_over_a_socket(self, errors_of):
+        document = self.describe(socketio(), sse(), publish=True)
+        assert errors_of(document) == []
+        message = document["components"]["messages"]["people.live"]
+        assert message["name"] == "people live"
+        assert message["payload"]["properties"]["data"] == {"$ref": "#/components/schemas/people"}
+        assert [*document["channels"]["people"]["messages"]] == ["created", "live"]
+        assert [*document["channels"]["events"]["messages"]] == ["people.created"]
+        names = ["people.live", "people.liveStream", "people.events", "people.stream"]
+        assert [name for name in document["operations"] if name.startswith("people")] == names
+
+    def test_are_there_without_a_publisher(self, errors_of):
+        document = self.describe(socketio())
+        assert errors_of(document) == []
+        assert list(document["operations"]) == ["people.live"]
+        document = self.describe(sse())
+        assert errors_of(document) == []
+        assert list(document["operations"]) == ["people.liveStream"]
+        assert self.describe()["channels"] == {}
+
+    def test_are_in_the_description_of_the_api(self):
+        app = express(App()).configure(rest()).configure(sse())
+        app.use("people", MemoryService())
+        app.use("others", MemoryService())
+        app.service("people").live()
+
+        def kinds(path):
+            return describe(app)["paths"][path]["get"]["responses"]["200"]["content"]
+
+        assert "$live=true" in kinds("/people")["text/event-stream"]["schema"]["description"]
+        assert "text/event-stream" not in kinds("/others")
+        app.service("people").publish("created", everyone)
+        assert len(kinds("/people")["text/event-stream"]["schema"]["anyOf"]) == 2
+
+
 def test_servers_are_the_transports(document):
     assert {
         name: (server["protocol"], server.get("pathname"))

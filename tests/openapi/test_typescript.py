@@ -16,7 +16,9 @@ from alula import App
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService
 from alula.authentication import AuthenticationService, protect
+from alula.express import express, rest
 from alula.openapi import describe, typescript
+from alula.realtime import socketio, sse
 from alula.schema import hidden, resolve, validate_data, validate_query, virtual, with_schema
 
 TEXT = {"type": "string"}
@@ -317,6 +319,31 @@ class TestEvents:
 
     def test_there_may_be_none(self, everything):
         assert "export interface JobsClientService {" in everything
+
+
+class TestLiveLists:
+    def code(self, *transports, **use):
+        app = express(App()).configure(rest())
+        for transport in transports:
+            app.configure(transport)
+        app.use("messages", messages(), **use)
+        app.use("others", MemoryService())
+        app.service("messages").live()
+        return typescript(app)
+
+    def test_are_methods_and_an_event_of_their_service(self):
+        code = self.code(socketio(), methods=["find"])
+        assert (
+            "export interface MessageClientService extends"
+            " ServiceEvents<{ live: LiveMessage<Message> }>, LiveLists<Message, MessageParams> {"
+        ) in code
+        assert 'connection.service("messages"), { methods: ["find", "live", "unlive"] })' in code
+        assert code.count("LiveLists<") == 2  # its declaration, and this service
+        assert "removed: Message; live: LiveMessage<Message> }>" in self.code(socketio())
+
+    def test_need_a_socket(self):
+        assert "Live" not in self.code()
+        assert "Live" not in self.code(sse())
 
 
 class TestSignIn:

@@ -28,6 +28,9 @@ _SUMMARIES: Final = {
     "patched": "A record was changed",
     "removed": "A record was removed",
 }
+_TEXT: Final = {"type": "string"}
+_INDEX: Final = {"type": "integer", "minimum": 0}
+_KINDS: Final = ("entered", "changed", "left", "reset", "closed")
 _STREAM_HEADERS: Final = "GET with `Accept: text/event-stream`"
 
 
@@ -40,7 +43,8 @@ def describe_events(
 ) -> dict[str, Any]:
     """Return the AsyncAPI 3.0 description of the events that clients of an application get.
 
-    An event is described if it has a publisher: others never leave the server.
+    An event is described if it has a publisher: others never leave the server. Live lists are
+    described where the service has them.
 
     Examples:
         >>> from alula import App
@@ -60,7 +64,8 @@ def describe_events(
     events = _Events(app.channel_registry.servers)
     for handle in app.services.values():
         facts = facts_of(handle)
-        if facts.published_events:
+        has_lists = handle.live_options is not None and events.servers
+        if facts.published_events or has_lists:
             events.add_service(facts)
     events.add_stream_of_several()
     info = {"title": title, "version": version}
@@ -125,12 +130,16 @@ class _Events:
                 "tags": [{"name": facts.tag}],
                 "payload": record if is_standard else {},
             }
+        is_live = facts.handle.live_options is not None
+        if is_live and self._sockets:
+            self._messages[f"{name}.live"] = _message_of_list(facts, record)
         channel: Part = {
             "address": facts.address,
             "title": facts.tag,
             "messages": {
                 event: {"$ref": f"#/components/messages/{name}.{event}"}
-                for event in facts.published_events
+                for event in (*facts.published_events, "live")
+                if f"{name}.{event}" in self._messages
             },
         }
         if facts.placeholders:
@@ -142,22 +151,36 @@ class _Events:
         if self._streams is not None and not has_stream:
             channel["servers"] = self._sockets
         self.channels[name] = channel
-        if self._sockets:
+        if is_live:
+            self._add_live_list(facts, name, has_stream=has_stream)
+        if self._sockets and facts.published_events:
             summary = "The events that publishers give to the connection"
             self.operations[f"{name}.events"] = _operation(name, summary)
-        if has_stream:
-            is_secured = "find" in facts.secured - facts.optional
-            self._is_secured = self._is_secured or is_secured
+        if has_stream and facts.published_events:
             summary = f"{_STREAM_HEADERS}: the events whose record matches the query"
-            self.operations[f"{name}.stream"] = {
-                **_operation(name, summary),
-                **(
-                    {"security": [{"$ref": "#/components/securitySchemes/bearer"}]}
-                    if is_secured
-                    else {}
-                ),
-                "bindings": {"http": {"method": "GET", "bindingVersion": "0.3.0"}},
-            }
+            self.operations[f"{name}.stream"] = self._stream_operation(facts, name, summary)
+
+    def _stream_operation(self, facts: ServiceFacts, name: str, summary: str) -> Part:
+        """Return the operation of a stream, which the hooks of `find` protect."""
+        operation = _operation(name, summary)
+        if "find" in facts.secured - facts.optional:
+            self._is_secured = True
+            operation["security"] = [{"$ref": "#/components/securitySchemes/bearer"}]
+        return {**operation, "bindings": {"http": {"method": "GET", "bindingVersion": "0.3.0"}}}
+
+    def _add_live_list(self, facts: ServiceFacts, name: str, *, has_stream: bool) -> None:
+        """Add the operations of a live list, one for each transport."""
+        if self._sockets:
+            summary = (
+                f'A live list: `["live", "{facts.handle.path}", {{"list": name}}, query]`. Its rows'
+                " are the acknowledgement"
+            )
+            messages = [{"$ref": f"#/channels/{name}/messages/live"}]
+            self.operations[f"{name}.live"] = {**_operation(name, summary), "messages": messages}
+        if has_stream:
+            summary = f"{_STREAM_HEADERS} and `$live=true`: a live list of what `find` returns"
+            operation = self._stream_operation(facts, name, summary)
+            self.operations[f"{name}.liveStream"] = {**operation, "messages": []}
 
     def add_stream_of_several(self) -> None:
         """Add the channel for the events of several services in one stream."""
@@ -173,6 +196,7 @@ class _Events:
                 f"{name}.{event}": reference
                 for name in names
                 for event, reference in self.channels[name]["messages"].items()
+                if event != "live" or f"{name}.live" not in self.operations
             },
         }
         services = {"type": "string", "description": "Paths of services, separated by commas."}
@@ -186,6 +210,29 @@ class _Events:
         """Return the messages and schemas that the others refer to."""
         parts: Part = {"messages": self._messages, "schemas": self._schemas.schemas}
         return {**parts, "securitySchemes": {"bearer": BEARER}} if self._is_secured else parts
+
+
+def _message_of_list(facts: ServiceFacts, record: Part) -> Part:
+    """Return the message of a live list over socket.io."""
+    properties: Part = {
+        "list": {**_TEXT, "description": "The name that the client gave the list."},
+        "kind": {"enum": list(_KINDS)},
+        "at": {**_INDEX, "description": "The place of `data`."},
+        "data": record,
+        "id": {"description": "Of the record that has left."},
+        "rows": {"type": "array", "items": record},
+        "why": _TEXT,
+        "error": {"type": "object"},
+        "more": {"const": True, "description": "More messages of the batch follow."},
+        "have": {**_TEXT, "description": "What a client shows when it comes back."},
+    }
+    return {
+        "name": f"{facts.handle.path} live",
+        "title": "live",
+        "summary": "A live list has changed",
+        "tags": [{"name": facts.tag}],
+        "payload": {"type": "object", "properties": properties, "required": ["list", "kind"]},
+    }
 
 
 def _operation(channel: str, summary: str) -> Part:

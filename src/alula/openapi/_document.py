@@ -52,6 +52,10 @@ _STREAM_SCHEMA: Final = {
     "type": "string",
     "description": "Server-sent events for records that match the query; there are no pages.",
 }
+_LIST_SCHEMA: Final = {
+    "type": "string",
+    "description": "With `$live=true`, server-sent events with the page and all its changes.",
+}
 _KEYS: Final = ("id", "recordId", "record_id")
 _VERBS: Final = {"find": "get", "get": "get", "update": "put", "patch": "patch", "remove": "delete"}
 _SUMMARIES: Final = {
@@ -238,9 +242,12 @@ class _ServiceOperations:
                 names = list(properties)
                 schema = {"type": "object", "properties": properties, "required": names}
             operations["get"] = self._operation("find", schema if facts.adapter else {})
-            if self._streams and facts.published_events:
-                content = operations["get"]["responses"]["200"]["content"]
-                content["text/event-stream"] = {"schema": _STREAM_SCHEMA}
+            content = operations["get"]["responses"]["200"]["content"]
+            is_live = facts.handle.live_options is not None
+            kinds = [_STREAM_SCHEMA] * bool(facts.published_events) + [_LIST_SCHEMA] * is_live
+            if self._streams and kinds:
+                schema = {"anyOf": kinds} if len(kinds) > 1 else kinds[0]
+                content["text/event-stream"] = {"schema": schema}
         if "create" in self._methods or self._custom:
             operations["post"] = self.post()
         for method in ("update", "patch", "remove"):

@@ -69,6 +69,34 @@ export interface ServiceEvents<Events> {
   once<Name extends keyof Events>(name: Name, listener: (data: Events[Name]) => void): this
 }
 """
+_LIVE: Final = """
+/** The rows of a live list, first. */
+export interface LivePage<Row> {
+  rows: Row[]
+  limit?: number
+  skip?: number
+  have: string
+}
+
+/** A change of a live list. Show the list behind a message without `more`. */
+export type LiveMessage<Row> = { list: string; have?: string; more?: true } & (
+  | { kind: 'entered' | 'changed'; at: number; data: Row }
+  | { kind: 'left'; id: unknown }
+  | { kind: 'reset'; rows: Row[]; why: string }
+  | { kind: 'closed'; error: { name: string; message: string; code: number } }
+)
+
+/** Live lists, over socket.io. Their changes are the event `live`. */
+export interface LiveLists<Row, Params> {
+  live(data: { list: string; have?: undefined }, params?: Params): Promise<LivePage<Row>>
+  live(
+    data: { list: string; have: string },
+    params?: Params
+  ): Promise<LivePage<Row> | { unchanged: true; have: string }>
+  live(data: { settled: true }): Promise<object>
+  unlive(data: { list: string }): Promise<{ list: string }>
+}
+"""
 _CLIENT_TYPES: Final = """
 export interface Configuration {
   connection: Feathers.TransportConnection<ServiceTypes>
@@ -116,7 +144,10 @@ def typescript(
         title: The name of the API, for the comment at the top.
         declarations: Whether to return a declaration file (``.d.ts``), which has the types alone.
     """
-    module = _Module([facts_of(handle) for handle in app.services.values() if handle.methods])
+    servers = app.channel_registry.servers
+    has_lists = any(server.transport == "socketio" for server in servers)
+    facts = [facts_of(handle) for handle in app.services.values() if handle.methods]
+    module = _Module(facts, has_lists=has_lists)
     types = module.types()
     imports, code = _TYPES_IMPORT, ""
     if not declarations:
@@ -124,7 +155,8 @@ def typescript(
         imports = _CODE_IMPORT + imports + ("" if sign_in is None else _SIGN_IN_IMPORT)
         code = module.create_client(sign_in)
     shown = re.sub(r"[^\w .,:-]", " ", title)
-    return _HEAD.format(title=shown, imports=imports) + _COMMON + types + _CLIENT_TYPES + code
+    head = _HEAD.format(title=shown, imports=imports) + _COMMON + module.lists
+    return head + types + _CLIENT_TYPES + code
 
 
 class _Module:
@@ -132,13 +164,17 @@ class _Module:
 
     Args:
         services: The facts about each service.
+        has_lists: Whether clients can have live lists: over socket.io.
 
     Attributes:
         services: The same.
+        lists: The types of live lists, if a service has them.
     """
 
-    def __init__(self, services: list[ServiceFacts]) -> None:
+    def __init__(self, services: list[ServiceFacts], *, has_lists: bool) -> None:
         self.services = services
+        self._live = {f.handle.path for f in services if has_lists and f.handle.live_options}
+        self.lists = _LIVE if self._live else ""
         self._components = Components()
         self._records: set[str] = set()
         self._types = TypeDeclarations(self._components.schemas, self._records)
@@ -173,7 +209,7 @@ class _Module:
         uses = "".join(
             f"  client.use({path}, connection.service({path}), {{ methods: [{methods}] }})\n"
             for path, methods in (
-                (literal(facts.handle.path), ", ".join(map(literal, facts.client_methods)))
+                (literal(facts.handle.path), ", ".join(map(literal, self._method_names(facts))))
                 for facts in self.services
                 if not facts.signs_in
             )
@@ -183,6 +219,10 @@ class _Module:
             sign_in="" if sign_in is None else signs_in,
             services=uses,
         )
+
+    def _method_names(self, facts: ServiceFacts) -> list[str]:
+        of_lists = ("live", "unlive") if facts.handle.path in self._live else ()
+        return [*facts.client_methods, *of_lists]
 
     def service(self, facts: ServiceFacts) -> str:
         """Return the declarations of the types of a service."""
@@ -197,7 +237,11 @@ class _Module:
             member(event, record if event in EVENT_OF_METHOD.values() else "unknown", is_sure=True)
             for event in events
         )
-        parent = f" extends ServiceEvents<{{ {types} }}>" if events else ""
+        parents = [f"ServiceEvents<{{ {types} }}>"] if events else []
+        if handle.path in self._live:
+            types = "; ".join([*([types] if types else []), f"live: LiveMessage<{record}>"])
+            parents = [f"ServiceEvents<{{ {types} }}>", f"LiveLists<{record}, {name}Params>"]
+        parent = f" extends {', '.join(parents)}" if parents else ""
         service = f"export interface {name}ClientService{parent} {{\n{members}}}\n"
         return "".join(f"\n{code}" for code in [*self._types.code[before:], service])
 
