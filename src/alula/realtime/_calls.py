@@ -139,8 +139,6 @@ class ClientCalls:
         try:
             size = self.under_way.check(size)
             call = _call_of(self._routes, connection, event)
-            if isinstance(call, ListCall) and packet_id is None:
-                raise BadRequest(f"'{call.method}' needs an acknowledgement, which has the list")
         except FrameworkError as error:
             log_error(error, "a call", self._log_limit, self._session.address)
             if packet_id is not None:
@@ -187,12 +185,11 @@ class ClientCalls:
 
     async def _run_list_call(self, call: ListCall, packet_id: int | None, size: int) -> None:
         """Run a call of ``live`` or ``unlive``."""
-
-        def acknowledge(result: object) -> None:
-            self._send(_encode_result(packet_id or 0, result))
-
         try:
-            await self._lists().run(call, acknowledge)
+            if packet_id is None:
+                raise BadRequest("it needs an acknowledgement, which has the rows")
+            number = packet_id
+            await self._lists().run(call, lambda result: self._send(_encode_result(number, result)))
         except Exception as error:  # noqa: BLE001  # it is logged
             self._fail(f"{call.method} {call.path}", error, packet_id)
         finally:
