@@ -82,10 +82,10 @@ async def client(request, server):
         yield client
 
 
-async def cut(app):
+async def cut(app, reason=""):
     """End all connections, as a network does."""
     for connection in [*app.channel_registry.connections.values()]:
-        await connection.close()
+        await connection.close(reason)
 
 
 async def next_of(changes):
@@ -108,9 +108,18 @@ async def test_a_list_follows_the_records(app, client):
         await todos.patch(None, {"text": "c"}, {"query": {}})
         (changed,) = await next_of(open_todos.batches())
         assert changed.record["text"] == "c"
+        await todos.remove(None)
+        await todos.create([{"state": "open"}, {"state": "open"}])
+        kinds = []
+        async for change in open_todos:
+            kinds.append(change.kind)
+            if len(kinds) == 3:
+                break
+        assert kinds == ["left", "entered", "entered"]
         waiting = asyncio.ensure_future(anext(open_todos, None))
         await asyncio.sleep(0)
     assert await waiting is None
+    assert [changes async for changes in open_todos.batches()] == []
     await eventually(lambda: app.settings["live lists"]._groups == {})
 
 
@@ -148,7 +157,11 @@ async def test_a_list_opens_itself_again(app, client):
 async def test_nothing_is_told_if_nothing_was_missed(app, client):
     await app.service("todos").create({"n": 1})
     async with client.service("todos").live() as rows:
-        await cut(app)
+        await cut(app, "expired")
+        await eventually(lambda: app.channel_registry.connections)
+        given_up = asyncio.ensure_future(rows.settled())
+        await asyncio.sleep(0)
+        given_up.cancel()
         await rows.settled()
         assert not rows._sink.is_ready()
         assert rows.rows == [{"n": 1, "id": 1}]
@@ -387,6 +400,13 @@ class TestOverStreams:
                         await rows.open()
         await server.close()
 
+    async def test_a_list_that_was_closed_is_settled(self, server):
+        async with create_client().configure(rest(server.url)) as client:
+            rows = client.service("todos").live()
+            await rows.open()
+            await rows.aclose()
+            await rows.settled()
+
     async def test_nobody_listens(self):
         for library in ("fetch", "httpx", "aiohttp"):
             async with create_client().configure(KINDS[library]("http://127.0.0.1:1")) as client:
@@ -459,6 +479,11 @@ class TestTheBlockingClient:
             assert seen[-1] in {"left", "reset"}
             todos.create([{"n": 4}])
             assert len(next(rows.batches())) == 1
+            todos.create([{"n": 5}, {"n": 6}])
+            assert [rows.get(timeout=30).kind for _ in range(2)] == ["entered", "entered"]
+            todos.create([{"n": 7}, {"n": 8}])
+            reading = iter(rows)
+            assert [next(reading).kind for _ in range(2)] == ["entered", "entered"]
             with pytest.raises(Timeout):
                 rows.get(timeout=0.01)
             threading.Timer(0.05, rows.close).start()

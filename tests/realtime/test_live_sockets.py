@@ -217,6 +217,14 @@ async def test_a_polling_client_has_lists_too(app):
     assert '"kind":"reset"' in (await peer.get()).frames[0]
 
 
+async def test_a_client_that_leaves_at_once_has_no_list(app):
+    peer = await PollingPeer(app).join()
+    await peer.post('421["live","todos",{"list":"a"},{}]\x1e41')
+    await settle()
+    assert '"code":503' in (await peer.get()).frames[0]
+    assert lists_of(app)._lists_of == {}
+
+
 async def test_the_lists_end_with_the_connection(app, connect):
     peer = await connect()
     await peer.call("live", "todos", {"list": "a"})
@@ -375,7 +383,8 @@ class TestRecovery:
         await peer.call("live", "todos", {"list": "a"}, {})
         await peer.leave()
         await todos.create({"text": "x"})
-        await settle()
+        (group,) = lists_of(app)._groups.values()
+        await eventually(lambda: group.held)
         back = await connect(auth={"pid": joined["pid"]})
         _, reset = await event(back)
         assert reset["rows"] == [{"text": "x", "id": 1}]

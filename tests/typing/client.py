@@ -15,10 +15,13 @@ from alula.client import (
     ClientService,
     Connection,
     EventStream,
+    LiveChange,
+    LiveList,
     ServiceEvent,
     SocketConnection,
     SyncClient,
     SyncEventStream,
+    SyncLiveList,
     SyncService,
     TypedService,
     TypedSyncService,
@@ -118,6 +121,20 @@ async def listen() -> None:
         assert_type(await anext(everything), ServiceEvent[Any])
 
 
+async def watch() -> None:
+    async with messages.live({"done": False}) as open_messages:
+        assert_type(open_messages, LiveList[Message])
+        assert_type(open_messages.rows, list[Message])
+        async for change in open_messages:
+            assert_type(change, LiveChange[Message])
+            assert_type(change.record, Message | None)
+        async for changes in open_messages.batches():
+            assert_type(changes, list[LiveChange[Message]])
+        await open_messages.settled()
+    assert_type(plain.live().rows, list[Any])
+    messages.live(5)  # type: ignore[arg-type]
+
+
 @messages.before("create")
 def stamp(context: HookContext[Message, Mapping[str, Any]]) -> None: ...
 
@@ -145,6 +162,11 @@ assert_type(letters.events("created"), SyncEventStream[Message])
 assert_type(letters.events("created").get(timeout=1).data, Message)
 for happened in letters.events():
     assert_type(happened, ServiceEvent[Message])
+with letters.live({"done": False}) as open_letters:
+    assert_type(open_letters, SyncLiveList[Message])
+    assert_type(open_letters.rows, list[Message])
+    for letter in open_letters:
+        assert_type(letter.record, Message | None)
 assert_type(letters.get(1), Message)
 letters.find(done=True)  # type: ignore[call-arg]  # a keyword
 sync.service("plain").find(done=True)  # type: ignore[call-arg]  # a keyword

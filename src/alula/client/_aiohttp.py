@@ -108,8 +108,6 @@ class AiohttpTransport(AsyncTransport[Request, Response]):
             finally:
                 response.close()
             return Response(response.status, response.headers, b"")
-        except TimeoutError:
-            raise
         except (aiohttp.ClientError, ConnectionError) as error:
             failure = connection_failed(request, error)
             raise failure from failure.__cause__

@@ -135,6 +135,12 @@ class ThreadTransport(AsyncTransport[Request, Response]):
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(lambda: None if ended.done() else call(value))
 
+        def pass_on(part: bytes) -> None:
+            try:
+                take(part)
+            except Exception as error:  # noqa: BLE001  # it is raised where it is awaited
+                ended.set_exception(error)
+
         def run() -> None:
             try:
                 response = exchange.run()
@@ -144,12 +150,12 @@ class ThreadTransport(AsyncTransport[Request, Response]):
                 tell(ended.set_result, response)
 
         pool = self._opened()[0]
-        exchange = Exchange(pool, request, None, options.max_size, partial(tell, take))
+        exchange = Exchange(pool, request, None, options.max_size, partial(tell, pass_on))
         # A thread of its own, and a daemon: a stream lasts, and must not keep a script alive.
         threading.Thread(target=run, name="alula-stream", daemon=True).start()
         try:
             return await ended
-        except asyncio.CancelledError:
+        except BaseException:
             exchange.abort()
             raise
 

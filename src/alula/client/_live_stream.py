@@ -147,9 +147,10 @@ class StreamFeed:
         """
         if self._sink.error is not None:
             raise self._sink.error
+        if self._reading is None:
+            return  # it was closed
         page = self._next_page()
-        if self._reading is not None:
-            self._reading.cancel()
+        self._reading.cancel()
         await page
 
     async def close(self) -> None:
@@ -182,10 +183,12 @@ class StreamFeed:
         for page, wanted in [*self._pages.items()]:
             if number is None or wanted <= number:
                 del self._pages[page]
-                if not page.done() and error is not None:
-                    page.set_exception(error)
-                elif not page.done():
+                if page.done():
+                    continue  # nobody waits for it any more
+                if error is None:
                     page.set_result(None)
+                else:
+                    page.set_exception(error)
 
     async def _follow(self) -> None:
         """Read one stream after another, until the list ends."""
@@ -211,35 +214,20 @@ class StreamFeed:
         request = self._connection.stream_request(self._name, await self._params(), sink.state.have)
         parser = EventParser(self._connection.max_event)
         sink.state.begin()
-        reading = asyncio.current_task()
-        failures: list[FrameworkError] = []
         silence = asyncio.timeout(SILENCE)
 
         def take(part: bytes) -> None:
-            if failures:
-                return
             silence.reschedule(asyncio.get_running_loop().time() + SILENCE)
-            try:
-                for event in parser.feed(part):
-                    self._take(request, event)
-                    self._failures = 0
-                    self._tell_pages(number)
-            except FrameworkError as error:
-                failures.append(error)
-                if reading is not None:
-                    reading.cancel()
+            for event in parser.feed(part):
+                self._take(request, event)
+                self._failures = 0
+                self._tell_pages(number)
 
         try:
             async with silence:
                 response = await self._connection.stream(request, take)
         except TimeoutError:
             raise Unavailable("the stream of the list was silent for too long") from None
-        except asyncio.CancelledError:
-            if failures:
-                raise failures[0] from None
-            raise
-        if failures:
-            raise failures[0]
         if response.status != 200 or not sink.state.is_open:
             self._connection.read(request, response)
             raise BadGateway("the called server sent no stream of events")

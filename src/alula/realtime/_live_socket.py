@@ -227,24 +227,22 @@ class SocketLists:
         elif not told.is_behind or kind == "reset":
             told.is_behind = False
             self._caught_up.set()
+            session = self._link.session
             for message in messages:
-                if not _has_room(self._link.session):
+                if session is None or not _has_room(session):
                     told.is_behind = True  # `reset` makes good for half a batch, too
                     return
-                self._send(told.encode(message, have if message is messages[-1] else None))
+                for frame in told.encode(message, have if message is messages[-1] else None):
+                    session.send(frame)
 
     def _end(self, ending: _SocketList, frames: list[Frame]) -> None:
-        if self._link.session is None:
-            ending.last = frames
-        else:
-            self._forget(ending)
-            self._send(frames)
-
-    def _send(self, frames: list[Frame]) -> None:
         session = self._link.session
-        if session is not None:
-            for frame in frames:
-                session.send(frame)
+        if session is None:
+            ending.last = frames
+            return
+        self._forget(ending)
+        for frame in frames:
+            session.send(frame)
 
     def drained(self) -> None:
         """Tell the client of changes that it was not told of: it reads again."""
@@ -267,9 +265,7 @@ class SocketLists:
         self._lists.close_all(self._link.connection)
 
 
-def _has_room(session: EngineSession | None) -> bool:
+def _has_room(session: EngineSession) -> bool:
     """Tell whether a client may be sent another message of a list."""
-    if session is None:
-        return False
     count, size = session.queued_events
     return count < MAX_QUEUED and size < MAX_QUEUED_BYTES

@@ -235,8 +235,9 @@ class SocketConnection(Connection):
 
     def run_feed(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a coroutine of a list in the event loop of a synchronous client."""
-        if (portal := self._portal) is not None:
-            portal.run(lambda _: call())
+        portal = self._portal
+        assert portal is not None  # noqa: S101  # for type checkers
+        portal.run(lambda _: call())
 
     async def send_now(self, request: SocketRequest) -> Answer:
         """Send a call, in the event loop of the connection."""
