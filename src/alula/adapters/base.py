@@ -455,7 +455,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         Raises:
             ValueError: An option in the params is not valid, or this adapter does not have it.
         """
-        # By the dict: attributes of params take four times as long.
+        # `__dict__`, as attributes of params take four times as long.
         if change_no_option(params.__dict__):
             return self.options
         given = dict(params.adapter or {})

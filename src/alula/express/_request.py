@@ -44,7 +44,7 @@ _PATH_SAFE: Final = "/:@!$&'()*+,;="  # what RFC 3986 allows in a path besides l
 _PERCENT: Final = ord("%")  # Python finds a number in bytes seven times as fast as other bytes
 
 
-# Of these the first one counts, as in Node's HTTP parser; all others are joined.
+# If a client repeats one of these, the first counts, as in Node. All others are joined.
 _FIRST_ONLY = frozenset(
     {
         "age",
@@ -138,7 +138,7 @@ class Request:
             self.has_body = may_have and scope.get("http_version") in _WITH_FRAMES
 
     def __repr__(self) -> str:
-        # Without the query string, which may hold secrets; a repr ends up in logs.
+        # The query string may hold secrets, and a repr ends up in logs.
         return f"<Request {self.method} {self.shown_path}>"
 
     @property
@@ -362,7 +362,7 @@ class Headers(MutableMapping[str, str]):
             raw = self.sent.get(_ENCODED.get(name) or name.lower().encode("latin-1", "replace"))
             if raw is None:
                 return default
-            if len(self.sent) == len(self._raw):  # none is there twice
+            if len(self.sent) == len(self._raw):  # no header is repeated
                 return raw.strip(b" \t").decode("latin-1")
             values = self._all()
         return values.get(name.lower(), default)
