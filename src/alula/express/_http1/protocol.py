@@ -524,8 +524,8 @@ class HTTPProtocol(asyncio.Protocol):
         if self._has_task_factory:
             exchange.task = self._loop.create_task(exchange.run(app, self), context=context)
         else:
-            # As `loop.create_task` does, but with a fixed name: to number the tasks takes 2 % of the
-            # processor time of a get.
+            # As `loop.create_task` does, but with a fixed name: to number the tasks takes 2 % of
+            # the processor time of a get.
             exchange.task = asyncio.Task(
                 exchange.run(app, self), loop=self._loop, name="request", context=context
             )

@@ -159,9 +159,7 @@ def file_response(files: StaticFiles, path: str, seen: os.stat_result) -> ASGIAp
                 )
                 break
             encoding = guess_type(path)[1]
-            if (
-                encoding is not None
-            ):  # or clients would read x.json.gz as JSON
+            if encoding is not None:  # or clients would read x.json.gz as JSON
                 response.headers["content-type"] = _PACKED.get(encoding, _UNKNOWN)
             try:
                 await response(scope, receive, held_send)
