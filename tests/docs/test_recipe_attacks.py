@@ -48,7 +48,7 @@ def run_page(name: str, *, without: str | None = None, until: str | None = None)
     """
     namespace: dict[str, Any] = {"__name__": "documentation"}
     seen = set()
-    for line, code in blocks_of((DOCS / name).read_text(encoding="utf-8")):
+    for line, code, _ in blocks_of((DOCS / name).read_text(encoding="utf-8")):
         if until is not None and until in code:
             seen.add(until)
             break
