@@ -18,7 +18,10 @@ OUTPUT = re.compile(r"\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMPLETE = {"recipes.md"}
 # A block below a line with the name of a file is that file, and not run by itself.
 FILE = re.compile(r"^`([\w/]+\.py)`:\n\n```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PROJECTS = [page for page in PAGES if FILE.search(page.read_text())]
+# `test_tutorial` runs the files of the tutorial.
+PROJECTS = [
+    page for page in PAGES if FILE.search(page.read_text()) and not page.name.startswith("tutorial")
+]
 
 
 class Block(NamedTuple):

@@ -416,10 +416,10 @@ class TestSecurity:
         assert (await notes.patch(note["id"], {"ownerId": 8}, ann))["ownerId"] == 7
 
 
-class TestTutorial:
+class TestChat:
     @pytest.fixture
     def page(self):
-        return run_page("tutorial.md")
+        return run_page("chat.md")
 
     async def test_nobody_writes_in_the_name_of_another(self, page):
         app = page["make_chat"]()
