@@ -64,6 +64,7 @@ instructions-accept: ## write a new baseline, to be committed with its reason
 docs: ## build the documentation into site/
 	@scripts/setup docs
 	@$(python) -m zensical build --strict
+	@cp docs/*.md site/
 	@echo "docs: built into site/; make docs-serve shows them, with a search that works"
 
 docs-serve: ## build the documentation and serve it (port=8000)
