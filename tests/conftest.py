@@ -44,10 +44,11 @@ __all__ = [
 
 # Deadlines and the check for slowness measure the machine, not the code.
 calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("dev", **calm, max_examples=30)
+settings.register_profile("dev", **calm, max_examples=15)
 settings.register_profile(
-    "ci", **calm, derandomize=True, database=None, print_blob=True, max_examples=40
+    "ci", **calm, derandomize=True, database=None, print_blob=True, max_examples=15
 )
+settings.register_profile("release", **calm, print_blob=True, max_examples=300)
 # On other versions of the packages, `make test` has searched for what is ours.
 settings.register_profile(
     "versions", **calm, derandomize=True, database=None, print_blob=True, max_examples=10
