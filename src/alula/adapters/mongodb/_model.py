@@ -86,6 +86,12 @@ class ModelSource:
         # Shielded: a caller that gives up must not end the attempt for the others.
         return await asyncio.shield(self._attempt)
 
+    def forget(self) -> None:
+        """Let the next caller ask a function again: its client may be closed by then."""
+        # A collection is callable, too, and says only that it is not a function.
+        if callable(self._model) and not isinstance(self._model, AsyncCollection):
+            self.collection = None
+
     async def prepare(self, owner: str) -> None:
         """Resolve the model before the first call; a failure is logged.
 

@@ -161,6 +161,10 @@ class MongoDBService(AdapterService[MongoDBOptions]):
             self.options = replace(self.options, seconds=seconds)
         await self._source.prepare(f"the service {path!r}")
 
+    async def teardown(self, app: Any, path: str) -> None:  # noqa: ARG002  # teardown gets both
+        """Forget the collection of a function, which the next setup may open anew."""
+        self._source.forget()
+
     def options_for(self, params: Params) -> MongoDBOptions:
         """Return the options of a call: those of the service, changed by its params.
 
