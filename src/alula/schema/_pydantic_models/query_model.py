@@ -37,8 +37,7 @@ from pydantic import (
 )
 from typing_extensions import ReadOnly, TypedDict, is_typeddict
 
-from alula.query._grammar import Operand, operand_types
-from alula.query._query import as_list
+from alula.query._grammar import Operand, as_list, operand_types
 from alula.schema._failures import SchemaError, failures_of_model, refusal
 from alula.schema._json_schema.query_schema import (
     LEVELS,
