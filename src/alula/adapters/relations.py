@@ -31,7 +31,8 @@ from alula.errors import BadRequest, shown_name
 from alula.hooks import hook_metadata
 from alula.hooks._table import HookTable
 from alula.query import And, Or, Query, Where, ordered
-from alula.query._query import Criterion, as_list
+from alula.query._grammar import as_list
+from alula.query._query import Criterion
 from alula.types import Record
 
 __all__ = ["Relation", "belongs_to", "has_many"]

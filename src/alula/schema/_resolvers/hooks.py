@@ -27,7 +27,7 @@ from alula.outgoing._redaction import (
     without_properties,
 )
 from alula.query import Grammar, ValidatedQuery
-from alula.query._query import as_list
+from alula.query._grammar import as_list
 from alula.schema._resolvers.resolver import Resolver
 from alula.types import METHODS_WITHOUT_DATA, STANDARD_METHODS, UNSET, is_array, is_mapping
 
