@@ -18,11 +18,13 @@ from alula.hooks import annotate_hook, hook_factory
 from alula.outgoing import RedactedRecord, public_part
 from alula.outgoing._redaction import (
     check_hidden,
+    is_one_record,
     is_redacted,
     map_records,
     records_in_error,
     records_of,
     redact_error,
+    redact_record,
     redact_result,
     without_properties,
 )
@@ -471,6 +473,9 @@ async def _redact_result(
 ) -> None:
     """Redact the result of a call; the views are made first, all at the same time."""
     result, dispatch = context.result, context.dispatch
+    if is_one_record(context):
+        redact_record(context, (await views_of([result]))[0], redacted_by)
+        return
     views: list[Any] = []
     entries: list[list[Any]] = []
     # What clients get comes first, if another hook has set that.
