@@ -122,9 +122,7 @@ def is_one_record(call: Call) -> bool:
     So it is for all calls but `find`, in most applications. `redact_record` then does the same as
     `redact_result`, in a third of the time.
     """
-    return (
-        type(call.result) is dict and call.dispatch is UNSET and call.method in _ONE_RECORD
-    )
+    return type(call.result) is dict and call.dispatch is UNSET and call.method in _ONE_RECORD
 
 
 def redact_record(call: Call, view: Any, redacted_by: object = None) -> None:
