@@ -186,14 +186,15 @@ class Grammar:
                 return query_of(
                     (_EVERYTHING, None, 0, (), read_select(raw["$select"]), EMPTY, None)
                 )
+        elif type(raw) is ValidatedQuery:
+            if raw and (raw.operators or raw.filters):
+                return self._opened_for(raw).read(dict(raw), max_steps)
         elif not is_mapping(raw):
             if raw is None:  # pyright: ignore[reportUnnecessaryComparison]  # such as the result of a function that forgot its `return`
                 raise TypeError(
                     "params.query is None; a query is a mapping, and {} selects everything"
                 )
             raise _invalid("Invalid query: expected an object")
-        elif type(raw) is ValidatedQuery and raw and (raw.operators or raw.filters):
-            return self._opened_for(raw).read(dict(raw), max_steps)
         if not raw:
             return EMPTY_QUERY
         parts: list[Criterion] = []
