@@ -63,7 +63,8 @@ instructions-accept: ## write a new baseline, to be committed with its reason
 
 docs: ## build the documentation into site/
 	@scripts/setup docs
-	@$(python) -m mkdocs build --strict --quiet
+	@$(python) -m zensical build --strict
+	@cp docs/*.md site/
 	@echo "docs: built into site/; make docs-serve shows them, with a search that works"
 
 docs-serve: ## build the documentation and serve it (port=8000)
@@ -92,5 +93,5 @@ dist: ## build what a release uploads into dist/
 	@$(python) -m build --no-isolation --outdir dist
 
 clean: ## remove all that these commands have made
-	rm -rf .venv site dist tests/interop/node_modules benchmarks/node_modules \
+	rm -rf .venv site .cache dist tests/interop/node_modules benchmarks/node_modules \
 		tests/interop/generated_clients/node_modules

@@ -151,6 +151,21 @@ class TestChanged:
         assert public_part([made]) == [{"id": 1, "user": SEEN}]
 
 
+class TestWithout:
+    def test_takes_a_property_out_of_the_record_and_of_what_clients_get(self):
+        rest = redacted().without({"name"})
+        assert (rest, rest.public) == ({"id": 1, "password": "secret"}, {"id": 1})
+        assert repr(rest["password"]) == "<hidden: password>"
+
+    def test_shows_no_hidden_property_and_keeps_masks(self):
+        card = RedactedRecord({"id": 1, "number": "1234", "pin": "1"}, {"number": "***4"})
+        rest = card.without({"pin", "other"})
+        assert (rest, rest.public) == ({"id": 1, "number": "1234"}, {"number": "***4"})
+
+    def test_keeps_a_public_part_that_is_no_mapping(self):
+        assert RedactedRecord(USER, None).without({"name"}).public is None
+
+
 class TestMerged:
     def test_hides_what_was_hidden_and_shows_what_is_added(self):
         made = redacted() | {"online": True, "name": "Lady Ada", "password": "other"}

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
-from tests.docs.test_code_blocks import PAGES, blocks_of
+from tests.docs.test_code_blocks import COMPLETE, PAGES, blocks_of
 from tests.requirements import absent
 
 pytestmark = [pytest.mark.slow, pytest.mark.untraced]
@@ -125,10 +125,13 @@ def pages(tmp_path) -> Path:
     """A folder with a file for each page, whose code has the lines of the page."""
     for page in PAGES:
         lines: list[str] = []
-        for before, code in blocks_of(page.read_text(encoding="utf-8")):
-            lines += [""] * (before - len(lines)) + code.splitlines()
         # Without the first part, `types.py` would be the module of Python.
-        (tmp_path / f"page_{page.stem.replace('-', '_')}.py").write_text("\n".join(lines))
+        name = f"page_{page.stem.replace('-', '_')}"
+        for before, code, _ in blocks_of(page.read_text(encoding="utf-8")):
+            if page.name in COMPLETE:
+                lines, name = [], f"page_{page.stem}_{before}"
+            lines += [""] * (before - len(lines)) + code.splitlines()
+            (tmp_path / f"{name}.py").write_text("\n".join(lines))
     (tmp_path / "wrong.py").write_text(
         "import alula\n\nalula.App().servce(1)\n\n\ndef slack(value): return value\n"
     )

@@ -6,6 +6,7 @@ import asyncio
 import logging
 
 import pytest
+from pydantic import BaseModel
 from tests.authentication.building import (
     BCRYPT,
     add_user,
@@ -15,8 +16,10 @@ from tests.authentication.building import (
 )
 
 from alula import Params
+from alula.adapters.memory import MemoryService
 from alula.authentication import LocalStrategy, hash_password
 from alula.errors import BadRequest, GeneralError, NotAuthenticated
+from alula.schema import with_schema
 
 Params.declare("tenant")
 
@@ -363,8 +366,56 @@ class TestUsersWithASchema:
         assert seen[0] == "right"
         assert len(seen) == 2
 
+    @pytest.mark.parametrize(
+        ("data", "errors"),
+        [
+            ([{"instancePath": "/email", "message": "must match a pattern"}], None),
+            ({"email": "must match a pattern"}, None),
+            (None, {"email": "must be text without the character NUL"}),
+        ],
+    )
+    async def test_whatever_the_refusal_of_a_name_looks_like(self, app, data, errors):
+        def refuse(context):
+            raise BadRequest("not valid", data, errors=errors)
+
+        app.service("users").hooks(before={"find": [refuse]})
+        with pytest.raises(NotAuthenticated, match="Invalid login"):
+            await sign_in(app)
+
     async def test_tells_the_log_why(self, app, caplog):
         with caplog.at_level(logging.INFO, "alula.authentication"), pytest.raises(NotAuthenticated):
             await sign_in(app, "nobody")
         (text,) = caplog.messages
         assert text == "'users' refused a look-up: 'validation failed'"
+
+
+class TestUsersThatCannotBeLookedUp:
+    """That is a fault of the server, and must not look like a wrong password."""
+
+    @pytest.mark.parametrize(
+        ("data", "errors"),
+        [
+            ([{"instancePath": "", "message": "must NOT have additional properties"}], None),
+            (["email"], None),
+            ({"$limit": 1}, {"name": "is not known"}),
+            (None, None),
+        ],
+    )
+    async def test_names_the_service(self, app, data, errors):
+        def refuse(context):
+            raise BadRequest("no such query", data, errors=errors)
+
+        app.service("users").hooks(before={"find": [refuse]})
+        with pytest.raises(GeneralError, match="refuses to read a user") as caught:
+            await sign_in(app)
+        assert caught.value.__notes__ == ["'users' says: no such query"]
+
+    async def test_without_a_field_of_that_name(self, app):
+        class User(BaseModel):
+            id: int | None = None
+            password: str
+
+        app = make_app(with_schema(MemoryService(), User))
+        with pytest.raises(GeneralError) as caught:
+            await sign_in(app)
+        assert caught.value.__notes__ == ["'users' says: validation failed"]

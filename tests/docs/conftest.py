@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,14 +27,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the built pages."""
-    return fill_once(shared_root(tmp_path_factory) / "site", _build)
+    return fill_once(shared_root(tmp_path_factory) / "pages", _build) / "site"
 
 
 def _build(folder: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    # Copies, because Zensical builds where the file of its settings is.
+    shutil.copy(ROOT / "mkdocs.yml", folder)
+    for name in ("docs", "src"):
+        shutil.copytree(ROOT / name, folder / name)
     done = subprocess.run(
-        [*command, "--site-dir", str(folder)],
-        cwd=ROOT,
+        [sys.executable, "-m", "zensical", "build", "--strict"],
+        cwd=folder,
         check=False,
         capture_output=True,
         text=True,

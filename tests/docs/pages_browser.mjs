@@ -36,7 +36,7 @@ function problemsOf() {
   const wide = document.documentElement.clientWidth
   const problems = []
   if (document.documentElement.scrollWidth > wide) {
-    const wideElement = [...document.querySelectorAll('main *, [role=main] *, .navbar *')].find(
+    const wideElement = [...document.querySelectorAll('body *')].find(
       (element) => element.getBoundingClientRect().right > wide + 1 && !element.closest('pre, table'))
     problems.push(`is ${document.documentElement.scrollWidth} wide: ${wideElement?.outerHTML.slice(0, 120)}`)
   }
@@ -45,7 +45,7 @@ function problemsOf() {
     if (!image.alt) problems.push(`has a picture without words: ${image.src}`)
   }
   if (document.querySelectorAll('h1').length !== 1) problems.push('has not one title')
-  if (!document.querySelector('.nav-link.active, .dropdown-item.active')) problems.push('is not in the menu')
+  if (!document.querySelector('.md-nav__link--active, .md-tabs__item--active')) problems.push('is not in the menu')
   return problems
 }
 
@@ -94,17 +94,17 @@ const checks = {
   'the menu leads from page to page on a phone': async () => {
     const page = await newPage(SCREENS.phone)
     await page.goto(`${url}/index.html`)
-    await page.getByRole('button', { name: 'Toggle navigation' }).click()
-    await page.getByRole('button', { name: 'Web', exact: true }).click()
-    await page.getByRole('link', { name: 'Middleware', exact: true }).first().click()
+    await page.locator('.md-header label[for=__drawer]').click()
+    await page.locator('.md-nav--primary label').filter({ hasText: /^\s*Web\s*$/ }).first().click()
+    await page.locator('.md-nav--primary').getByRole('link', { name: 'Middleware', exact: true }).click()
     await page.getByRole('heading', { level: 1, name: 'Middleware' }).waitFor()
     await page.close()
   },
   'the menu leads from page to page on a desk': async () => {
     const page = await newPage(SCREENS.desktop)
     await page.goto(`${url}/index.html`)
-    await page.getByRole('button', { name: 'Services', exact: true }).click()
-    await page.locator('.dropdown-menu').getByRole('link', { name: 'Hooks', exact: true }).click()
+    await page.locator('.md-tabs').getByRole('link', { name: 'Services', exact: true }).click()
+    await page.locator('.md-sidebar--primary').getByRole('link', { name: 'Hooks', exact: true }).click()
     await page.getByRole('heading', { level: 1, name: 'Hooks' }).waitFor()
     await page.close()
   },
@@ -120,20 +120,16 @@ const checks = {
   'the search finds a name': async () => {
     const page = await newPage(SCREENS.desktop)
     await page.goto(`${url}/index.html`)
-    await page.getByRole('link', { name: 'Search' }).click()
-    const field = page.locator('#mkdocs-search-query')
-    await eventually(async () => {
-      await field.fill('') // it answers keys once its index is there
-      await field.pressSequentially('LocalServer')
-      assert.match(await page.locator('#mkdocs-search-results').textContent(), /LocalServer/)
-    })
+    await page.getByRole('button', { name: /Search/ }).first().click()
+    await page.getByRole('combobox', { name: 'Search' }).fill('LocalServer')
+    await page.getByRole('option').filter({ hasText: 'alula.local_mongodb.LocalServer' }).first().waitFor()
     await page.close()
   },
   'code has colours': async () => {
     const page = await newPage(SCREENS.desktop)
     await page.goto(`${url}/hooks.html`)
     const colours = await page.evaluate(() => new Set(
-      [...document.querySelectorAll('.codehilite span')].map((element) => getComputedStyle(element).color)).size)
+      [...document.querySelectorAll('.highlight span')].map((element) => getComputedStyle(element).color)).size)
     assert.ok(colours >= 4, `${colours} colours`)
     await page.close()
   },
@@ -141,14 +137,13 @@ const checks = {
     const page = await newPage(SCREENS.desktop)
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
     for (const [name, expected] of Object.entries({
-      'hooks.html': /^import asyncio\n[^]*asyncio\.run\(main\(\)\)\n$/,
-      'web.html': /^pip install 'alula\[server\]'\n$/
+      'hooks.html': /^import asyncio\n[^]*asyncio\.run\(main\(\)\)$/,
+      'web.html': /^pip install 'alula\[server\]'$/
     })) {
       await page.goto(`${url}/${name}`)
-      const button = page.locator('.codehilite .copy').first()
-      await button.click()
-      await page.getByRole('button', { name: 'Copied' }).waitFor()
-      assert.match(await page.evaluate(() => navigator.clipboard.readText()), expected)
+      await page.locator('.highlight').first().hover()
+      await page.locator('.highlight button').first().click()
+      await eventually(async () => assert.match(await page.evaluate(() => navigator.clipboard.readText()), expected))
     }
     await page.close()
   },

@@ -63,7 +63,8 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def outcomes(site, url, folder):
     pages = sorted(path.name for path in site.glob("*.html") if path.name != "404.html")
-    return run_checks(SCRIPT, ("playwright-core",), require_chromium(), url, str(folder), *pages)
+    arguments = (require_chromium(), url, str(folder), *pages)
+    return run_checks(SCRIPT, ("playwright-core",), *arguments, seconds=600)
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -52,8 +52,8 @@ def paragraphs_of(text: str) -> Iterator[str]:
 
 
 def breaks_a_wall(paragraph: str) -> bool:
-    """Tell whether a paragraph is a heading, a table, a picture, an example or of the reference."""
-    return paragraph.startswith(("#", "|", "![", ":::", BREAK))
+    """Tell whether a paragraph is a heading, a table, a picture, cards, an example or reference."""
+    return paragraph.startswith(("#", "|", "![", ":::", "<div", "</div", BREAK))
 
 
 def forbidden_in(text: str) -> list[str]:

@@ -48,7 +48,7 @@ def run_page(name: str, *, without: str | None = None, until: str | None = None)
     """
     namespace: dict[str, Any] = {"__name__": "documentation"}
     seen = set()
-    for line, code in blocks_of((DOCS / name).read_text(encoding="utf-8")):
+    for line, code, _ in blocks_of((DOCS / name).read_text(encoding="utf-8")):
         if until is not None and until in code:
             seen.add(until)
             break
@@ -416,10 +416,10 @@ class TestSecurity:
         assert (await notes.patch(note["id"], {"ownerId": 8}, ann))["ownerId"] == 7
 
 
-class TestTutorial:
+class TestChat:
     @pytest.fixture
     def page(self):
-        return run_page("tutorial.md")
+        return run_page("chat.md")
 
     async def test_nobody_writes_in_the_name_of_another(self, page):
         app = page["make_chat"]()

@@ -46,8 +46,8 @@ def test_the_pages_are_served_with_what_the_search_reads(site, tmp_path):
         url = f"http://127.0.0.1:{address[1]}"
         with urlopen(f"{url}/", timeout=60) as page:
             assert "<title>" in page.read().decode()
-        with urlopen(f"{url}/search/search_index.json", timeout=60) as index:
-            assert json.load(index)["docs"]
+        with urlopen(f"{url}/search.json", timeout=60) as index:
+            assert json.load(index)["items"]
     finally:
         subprocess.run(["kill", "--", f"-{process.pid}"], check=True)
         process.communicate()

@@ -55,9 +55,8 @@ def test_other_keys_are_shown_as_text():
     assert shown_name(5) == "5"
 
 
-@pytest.fixture
-async def web(caplog):
-    caplog.set_level(logging.DEBUG)
+@pytest.fixture(scope="module")
+async def application():
     users = Table(
         "users", MetaData(), Column("id", Integer, primary_key=True), Column("text", String)
     )
@@ -72,6 +71,12 @@ async def web(caplog):
     await database.create()
     yield app
     await app.teardown()
+
+
+@pytest.fixture
+def web(application, caplog):
+    caplog.set_level(logging.DEBUG)
+    return application
 
 
 SERVICES = ["memory", "sql", "model", "schema"]

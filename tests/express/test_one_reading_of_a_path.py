@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote
+
 import pytest
 from fastapi import FastAPI
 from starlette.applications import Starlette
@@ -232,9 +234,18 @@ async def test_no_websocket_reaches_a_mounted_application(url):
     assert sent == ["websocket.close"]
 
 
-# -- slashes in a row ------------------------------------------------------------------------------
+# -- slashes in a row, and needless escapes --------------------------------------------------------
 
-IN_A_ROW = ["//admin/x.txt", "///admin//x.txt", "/admin//x.txt", "/admin/x.txt", "//admin/x.txt/"]
+SPELLINGS = [
+    "/admin/x.txt",
+    "//admin/x.txt",
+    "///admin//x.txt",
+    "/admin//x.txt",
+    "//admin/x.txt/",
+    "/%61dmin/x.txt",
+    "/%61%64%6D%69%6e/%78.txt",
+    "//%61dmin//x%2Etxt",
+]
 
 
 def admin_file(folder):
@@ -285,11 +296,40 @@ def _guarded_outside(app):
     return app
 
 
-@pytest.mark.parametrize("url", IN_A_ROW)
-async def test_a_guard_that_compares_texts_sees_slashes_in_a_row_as_one(url, tmp_path):
+@pytest.mark.parametrize("url", SPELLINGS)
+async def test_a_guard_that_compares_texts_sees_one_spelling(url, tmp_path):
     for place, app in behind_a_text_guard(admin_file(tmp_path)).items():
         answer = await call(app, url=url)
         assert answer.status == 403, (place, answer.status)
+
+
+@pytest.mark.parametrize(
+    "url", ["/%2e/admin/x.txt", "/%2E%2e/admin/x.txt", "/x/%2e./admin/x.txt", "/.%2Fadmin/x.txt"]
+)
+async def test_segments_of_dots_lead_nowhere(url, tmp_path):
+    applications = behind_a_text_guard(admin_file(tmp_path))
+    del applications["an existing application"]  # Starlette reads its own paths
+    for place, app in applications.items():
+        answer = await call(app, url=url)
+        assert answer.status in (400, 403, 404), (place, answer.status)
+        assert "secret" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("/a-b_c~d.e%2D%5f%7E%2e%30%39%41%5a%61%7A", "/a-b_c~d.e-_~.09AZaz"),
+        ("/50%/%C3%A9%2F%20", "/50%/%C3%A9%2F%20"),
+        ("/50%/%61", "/50%25/a"),
+        ("/%2561", "/%2561"),  # decoded once, it is /%61
+        ("/%%361", "/%2561"),
+    ],
+)
+async def test_only_escapes_that_mean_the_same_are_decoded(url, path):
+    web = express().use(lambda req, res: res.json([req.path, req.scope["path"]]))
+    decoded = (await call(express().use("/", web), url=url)).json[1]
+    assert (await call(web, url=url)).json == [path, decoded]
+    assert decoded == unquote(url)
 
 
 @pytest.mark.parametrize(

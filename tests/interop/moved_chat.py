@@ -31,7 +31,7 @@ VARIABLES = {
 
 def code_of_chat() -> str:
     """Return the code of the page that is the whole chat."""
-    (code,) = (code for _, code in blocks_of(PAGE.read_text()) if "def make_chat(" in code)
+    (code,) = (b.code for b in blocks_of(PAGE.read_text()) if "def make_chat(" in b.code)
     return code
 
 

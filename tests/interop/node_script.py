@@ -26,7 +26,9 @@ class Outcome(NamedTuple):
     skipped: bool = False
 
 
-def run_checks(script: Path, packages: Iterable[str], *arguments: str) -> dict[str, Outcome]:
+def run_checks(
+    script: Path, packages: Iterable[str], *arguments: str, seconds: float = SECONDS_TO_RUN
+) -> dict[str, Outcome]:
     """Run a script and return the outcome of each of its checks, by name.
 
     The test that asks is left out where there is no Node or a package is missing. A Python that the
@@ -37,6 +39,7 @@ def run_checks(script: Path, packages: Iterable[str], *arguments: str) -> dict[s
             ``{"name": ..., "error": ...}`` for each check.
         packages: The npm packages that it loads.
         arguments: Further arguments.
+        seconds: How long it may take.
 
     Raises:
         AssertionError: It ended early, or printed something else, or a name twice.
@@ -49,7 +52,7 @@ def run_checks(script: Path, packages: Iterable[str], *arguments: str) -> dict[s
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=SECONDS_TO_RUN,
+        timeout=seconds,
     )
     assert ended.returncode == 0, f"{script.name} ended with {ended.returncode}: {ended.stderr}"
     outcomes: dict[str, Outcome] = {}

@@ -55,7 +55,7 @@ def parts_of(text: str) -> list[Part]:
     Raises:
         AssertionError: There is code before anything was said about what it needs.
     """
-    blocks = blocks_of(text)
+    blocks = [(block.line, block.code) for block in blocks_of(text)]
     said = installed_by(text)
     parts = []
     for number, (line, code) in enumerate(blocks, 1):

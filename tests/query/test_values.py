@@ -9,8 +9,7 @@ import pytest
 
 from alula.errors import BadRequest, shown_name
 from alula.query import Grammar
-from alula.query._grammar import MAX_NUMBER, MAX_SORT_FIELDS
-from alula.query._query import as_list, copy_value
+from alula.query._grammar import MAX_NUMBER, MAX_SORT_FIELDS, as_list, copy_value
 
 grammar = Grammar()
 

@@ -15,7 +15,7 @@ from tests.conformance.wire import Reply, send
 from tests.robustness.raw import ERROR_KEYS, answers_on, assert_no_stack, assert_serves
 from tests.robustness.requests import Request, Site, requests
 
-EXAMPLES = {5_000: 10_000, 10: 30}.get(settings.default.max_examples, 300)
+EXAMPLES = {5_000: 10_000, 300: 1_000, 10: 30}.get(settings.default.max_examples, 100)
 search = settings(
     max_examples=EXAMPLES,
     deadline=None,

@@ -13,7 +13,7 @@ from tests.realtime.test_sse import Stream
 from alula import App
 from alula.adapters.memory import MemoryService
 from alula.adapters.relations import Relations, belongs_to, has_many
-from alula.authentication import protect
+from alula.authentication import AuthenticationService, authenticate, protect
 from alula.common_hooks import populate
 from alula.errors import BadRequest, Conflict, FrameworkError
 from alula.express import error_handler, express, json, rest
@@ -114,6 +114,19 @@ class Own:
     async def find(self, params):
         user = await self.app.service("users").get(1)
         raise Conflict("no", {"user": user}, errors={"all": [user]})
+
+
+class Me:
+    """A service that returns the user who calls it, in several forms."""
+
+    async def find(self, params):
+        return params.user
+
+    async def get(self, id, params):
+        return {"me": params.user, "all": [params.user], "copy": params.user.copy()}
+
+    async def create(self, data, params):
+        return {"by": params.user, **data}
 
 
 BODY = {"name": "Cleo", "password": SECRET}
@@ -265,3 +278,28 @@ async def test_relations_do_not_open_it(app, request):
     outer.use("late", MemoryService(relations={"author": relation}))
     with pytest.raises(ValueError, match=r"the filter of 'author' has 'password', which .* hides"):
         await outer.setup()
+
+
+async def test_the_user_who_calls(app):
+    service = AuthenticationService(app, secret="s" * 32, strategies=["jwt"])
+    app.use("authentication", service).use("me", Me())
+    app.service("me").hooks(before=[authenticate("jwt")])
+    seen = []
+    app.service("me").on("created", lambda data, context: seen.append(context.params.user))
+    token = service.create_access_token({}, subject="1")
+    signed_in = [("authorization", f"Bearer {token}"), ("content-type", "application/json")]
+    async with RealtimeClient(app) as client:
+        for verb, path, body in (
+            ("GET", "/me", b""),
+            ("GET", "/me/1", b""),
+            ("POST", "/me", b"{}"),
+        ):
+            response = await call(app, verb, path, body, signed_in)
+            assert response.status < 300
+            assert "Ada" in response.text
+            assert SECRET not in response.text
+        event = await client.next_event()
+    assert event.data["by"]["name"] == "Ada"
+    assert SECRET not in str(event.data)
+    assert seen[0]["password"] == SECRET
+    assert SECRET not in str(public_part(seen))

@@ -159,7 +159,7 @@ class Batcher(Generic[Key, Result]):
 
     async def _load_first(self, key: Key) -> Result:
         """Return the result for a key whose caller waits for others to bring theirs."""
-        # By a caller that was awaited earlier.
+        # A caller that was awaited earlier already gathers keys, or all round trips are taken.
         if self._gathers or (self._slots and self._is_busy(len(self._waiting) + 1)):
             return await self.load(key)
         place = len(self._waiting), self._sent
@@ -171,14 +171,14 @@ class Batcher(Generic[Key, Result]):
             finally:
                 self._gathers = False
             if not self._waiting and (len(self._slots) == 1 or self._is_share(1, slot)):
-                # In the caller's own task: a lone caller pays for no task and no future.
+                # Run it in the caller's own task: a lone caller then needs no task and no future.
                 self._sent += 1
                 slot.number, slot.size = self._sent, 1
                 (result,) = await self._load_many([key])
                 if isinstance(result, Exception):
                     raise result
                 return result
-            # In front of all that came later; those that waited may have been sent meanwhile.
+            # Its place is in front of all that came later. Those that waited may have been sent.
             position, sent_before = place
             came = bisect_right(self._waiting, sent_before, key=attrgetter("sent_before"))
             future = self._enqueue(key, min(position, came), sent_before)
@@ -363,7 +363,7 @@ class ChangesInTurn:
         if following is None:
             following = self._batchers[record] = Batcher(
                 partial(_load_after, first, load_in_turn),
-                # None: one that is awaited late may find that the batcher has gone meanwhile.
+                # The default is for a caller that is awaited late: its batcher may have gone.
                 lambda: self._batchers.pop(record, None),
                 goes_alone=goes_alone,
             )

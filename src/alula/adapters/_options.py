@@ -255,7 +255,7 @@ def with_range(query: Query, limit: int | None, skip: int) -> Query:
 def not_found(id: Id) -> NotFound:
     """Return the error for an id that no record has."""
     message = f"No record found for id '{id}'"
-    # From Python code only: a client's id is text.
+    # Only Python code can pass these: a client's id is text.
     if type(id) is not str and isinstance(id, Mapping | list):
         message += "; an id is a single value, and what selects records is query={...}"
     return NotFound(message)

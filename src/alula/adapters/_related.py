@@ -195,7 +195,7 @@ async def add_one(inclusion: Inclusion, records: Sequence[Record], id: str) -> N
         Exception: As `find_related`.
     """
     keys: list[Any] = [shown_value(record.get(inclusion.key)) for record in records]
-    # With their types: for Python, 1.0 and True equal 1.
+    # The type is part of the key: for Python, 1.0 and True equal 1.
     distinct: dict[object, Any] = {(type(key), key): key for key in keys if refers(key)}
     wanted = [*distinct.values()]
     count_calls(len(wanted))
@@ -213,7 +213,7 @@ async def add_one(inclusion: Inclusion, records: Sequence[Record], id: str) -> N
             half = len(chunk) // 2
             return [*await find(chunk[:half]), *await find(chunk[half:])] if half else []
 
-    # By text: a key may be stored as the text of an id, such as an ObjectId.
+    # Compared as text: a key may be stored as the text of an id, such as an ObjectId.
     found = {
         str(related.get(id)): related
         for page in await gather_all(map(find, chunks))
@@ -276,7 +276,7 @@ async def _find_in_batches(
     """Return related records by the ids that they refer to, for those ids where that is certain."""
     service = inclusion.handle.service
     options = getattr(service, "options", None)
-    # Only an adapter says that it does not, and then its finds mean what a batch relies on.
+    # Only an adapter sets this to False, and its `find` means what a batch relies on.
     if getattr(service, "shares_finds", None) is not False or not isinstance(options, Options):
         return {}
     most = limit if options.pagination is None else options.pagination.limit(limit)

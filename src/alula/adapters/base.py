@@ -321,7 +321,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         options = self.options_for(params)
         query, asked = EMPTY_QUERY, None
         raw = params.query
-        if raw or type(raw) is not dict:  # most calls have no query (bench rest get: +0.9 %)
+        if raw or not isinstance(raw, dict):  # most calls have no query (bench rest get: +0.9 %)
             query = self._read(params, options)
             if self.related_names:
                 query, asked = await self.relations.for_store(query)
@@ -455,7 +455,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         Raises:
             ValueError: An option in the params is not valid, or this adapter does not have it.
         """
-        # By the dict: attributes of params take four times as long.
+        # `__dict__`, as attributes of params take four times as long.
         if change_no_option(params.__dict__):
             return self.options
         given = dict(params.adapter or {})

@@ -37,7 +37,7 @@ from alula.types import Id, Record, is_mapping
 __all__ = ["MemoryService"]
 
 _MAX_SORTED_LISTS = 8
-# Without a bytecode for each record of a page (bench rest find, 10 records: -3 %).
+# `map` calls it without a step in Python for each record (bench rest find of ten: -3 %).
 _copy: Callable[[Record], Record] = methodcaller("copy")
 
 
@@ -108,7 +108,7 @@ class MemoryService(AdapterService):
             raise TypeError(f"start_id is {start_id!r}; give a whole number")
         if tuple(options.get("update_operators", ())):
             raise ValueError("update_operators: records in memory have none; leave it out")
-        # As a tuple: its names are read twice, here and by the base class.
+        # Kept as a tuple, since it is read twice: here and by the base class.
         options["operators"] = read_names("operators", options.get("operators", ()))
         super().__init__(id=id, **options)
         self._start_id = self._next_id = start_id
@@ -314,7 +314,7 @@ class _Nested(Record):
 
 
 def _no_aggregation(service: MemoryService) -> TypeError:
-    # Without its pipeline, a call would return other records than it asks for.
+    # To ignore the pipeline would return other records than the call asks for.
     return TypeError(
         f"{type(service).__name__} has no aggregation, so params.pipeline would have no effect;"
         " remove it, or keep these records in a MongoDBService"

@@ -31,7 +31,8 @@ from alula.errors import BadRequest, shown_name
 from alula.hooks import hook_metadata
 from alula.hooks._table import HookTable
 from alula.query import And, Or, Query, Where, ordered
-from alula.query._query import Criterion, as_list
+from alula.query._grammar import as_list
+from alula.query._query import Criterion
 from alula.types import Record
 
 __all__ = ["Relation", "belongs_to", "has_many"]
@@ -337,7 +338,7 @@ class Relations:
             RuntimeError: The service is not set up by an application.
         """
         id_name = options.id
-        # By relation: the properties to sort by.
+        # The properties to sort by, of each relation.
         related: dict[str, list[str]] = {}
         select = {id_name: None}
         for path, _ in query.sort:
@@ -361,7 +362,7 @@ class Relations:
         page = ids[query.skip :][: query.limit]
         if not page:
             return [], len(ids)
-        # With the criteria once more: a record may have changed since.
+        # The criteria are tested again: a record may have changed since.
         criteria = And((*query.criteria.parts, Where(id_name, (("$in", page),))))
         selected = None if query.select is None else (*query.select, id_name)
         of_page = query._replace(
@@ -389,7 +390,7 @@ class Relations:
             parts = [await self._tested(relation, field, inner, not negated) for inner in value]
             return And(tuple(parts)) if negated else Or(tuple(parts))
         asked, wanted, is_opposite = _without_null(operator, value)
-        # In a query, plain equality has no operator.
+        # Queries write plain equality without an operator.
         criteria = {field: wanted if asked == "$eq" else {asked: wanted}}
         ids = await find_ids(self._handle(relation), relation.service, criteria)
         return Where(relation.key, (("$in" if is_opposite is negated else "$nin", ids),))

@@ -117,11 +117,21 @@ class Entities:
             raise self._own_fault(error) from error
         return context.result
 
-    async def find_one(self, query: Mapping[str, Any], params: Params) -> Mapping[str, Any] | None:
-        """Return the first record that a query matches, None if it matches none."""
-        inside = _inside(params, query={"$limit": 1, **query}, paginate=False)
+    async def find_one(self, field: str, value: str, params: Params) -> Mapping[str, Any] | None:
+        """Return the first record that has a value in a field, None if there is none.
+
+        Raises:
+            BadRequest: The service refuses this value.
+            GeneralError: The service refuses the call as invalid, whatever the value is.
+        """
+        inside = _inside(params, query={"$limit": 1, field: value}, paginate=False)
         context = self._context("find", inside)
-        await context.service.run(context)
+        try:
+            await context.service.run(context)
+        except BadRequest as error:
+            if _is_about(error, field):
+                raise
+            raise self._own_fault(error) from error
         result = context.result
         records = result["data"] if is_mapping(result) else result
         return records[0] if records and is_mapping(records[0]) else None
@@ -253,12 +263,23 @@ def check_property(field: str, where: str) -> None:
 
 def without(record: object, fields: frozenset[str]) -> object:
     """Return a record without some fields; a redacted record stays redacted."""
-    if type(record) is not dict and not is_mapping(record):  # its call would take longer
+    if isinstance(record, RedactedRecord):
+        return record.without(fields)
+    if not is_mapping(record):
         return record
-    rest: dict[str, Any] = {**record}  # ty: ignore[invalid-assignment]  # names are texts
-    for name in fields:
-        rest.pop(name, None)
-    return record.changed(rest) if isinstance(record, RedactedRecord) else rest
+    return {name: value for name, value in record.items() if name not in fields}
+
+
+def _is_about(error: BadRequest, field: str) -> bool:
+    """Tell whether an error says that the value of a field is not valid.
+
+    Adapters say so in ``errors``, which have the names of fields. Schemas do in ``data``, a list of
+    failures with their places, and hooks often with names of fields.
+    """
+    if is_list(error.data):
+        place = f"/{field.replace('.', '/')}"
+        return any(is_mapping(each) and each.get("instancePath") == place for each in error.data)
+    return any(is_mapping(names) and field in names for names in (error.errors, error.data))
 
 
 def _inside(params: Params, **values: object) -> Params:

@@ -137,8 +137,8 @@ class LocalStrategy(AuthenticationStrategy):
         record: Mapping[str, Any] | None = None
         try:
             if is_credential(name):  # folding may leave nothing, or make a name too long
-                record = await entities.find_one({self.entity_username_field: name}, params)
-        except BadRequest as error:  # a schema of the users refuses such a name
+                record = await entities.find_one(self.entity_username_field, name, params)
+        except BadRequest as error:  # the service of the users refuses such a name
             _log.info("%r refused a look-up: %s", entities.path, ascii(error.message))
         await self.authentication.account_found(entities.id_of(record), params)
         limited, client = _is_limited(params), network_of(params.ip)

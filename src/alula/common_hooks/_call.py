@@ -22,7 +22,7 @@ from alula.adapters._related import keep_transaction
 from alula.errors import BadRequest, Conflict, NotAuthenticated, NotFound
 from alula.hooks import Next
 from alula.outgoing._encoders import as_mapping
-from alula.query._query import as_list
+from alula.query._grammar import as_list
 from alula.types import STANDARD_METHODS, UNSET, is_array, is_mapping
 
 __all__ = [

@@ -6,7 +6,7 @@ Needs the extra ``server``.
 from importlib.util import find_spec as _find_spec
 from typing import TYPE_CHECKING
 
-# Only looked up: uvicorn is loaded when a server starts, and most of Starlette by few middleware.
+# Look them up without loading them: only a server needs uvicorn, and few programs Starlette.
 if _missing := [name for name in ("orjson", "starlette", "uvicorn") if _find_spec(name) is None]:
     raise ImportError(
         f"alula.express needs {_missing[0]}, which is not installed;"

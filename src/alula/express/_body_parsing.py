@@ -196,7 +196,7 @@ class BodyParser:
 
     def __call__(self, req: Request, _: Response, next: NextFunction) -> Awaitable[None]:
         """Parse the body of a request, and go on."""
-        if not req.has_body or req.body is not UNSET:  # none, or another parser took it
+        if not req.has_body or req.body is not UNSET:  # it has no body, or another parser took it
             return next()
         content_type = req.headers.of_body()[0]
         taken = self._by_content_type.get(content_type) or self._look_up(content_type)
@@ -226,7 +226,7 @@ def joined_parsers(items: Iterable[Any]) -> list[Any]:
     for item in items:
         before = joined[-1] if joined else None
         if isinstance(item, BodyParser) and isinstance(before, BodyParser):
-            # As in a chain, the first parser of a type takes its bodies.
+            # The first parser of a content type takes its bodies, as it would in a chain.
             joined[-1] = BodyParser({**item.by_type, **before.by_type}, before.__qualname__)
         else:
             joined.append(item)

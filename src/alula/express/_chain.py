@@ -143,7 +143,7 @@ class Steps:
         self.has_phases = False
         self.replaceable: set[Phase] = set()
         self._phases: list[Phase] = []  # of each step
-        # Of the steps behind the parsers: whether one may read the body of a request.
+        # For each step behind the parsers: may it read the body of this request?
         self._body_readers: list[Callable[[Request], bool]] = []
         self._has_parsers = False
 

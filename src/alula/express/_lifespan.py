@@ -220,7 +220,7 @@ def told_of_signals(on_stop: Callable[[], object]) -> Generator[None]:
         yield
     finally:
         for number, (handler, of_server) in ours.items():
-            if signal.getsignal(number) is handler:  # else the server has put its own back
+            if signal.getsignal(number) is handler:  # else the server has restored its own
                 signal.signal(number, of_server)
 
 

@@ -21,8 +21,9 @@ __all__ = [
     "SENT_PATH",
     "Headers",
     "Request",
+    "is_normal",
+    "normalized",
     "split_path",
-    "without_empty_segments",
     "without_id",
 ]
 
@@ -30,6 +31,11 @@ SENT_PATH: Final = "alula.sent_path"
 """In a scope: the path as it was sent, if it has an empty segment between two others."""
 
 _SLASHES: Final = re.compile("/{2,}")
+# Escapes of characters that mean the same without one: letters, digits and -._~ (RFC 3986, 2.3).
+_NEEDLESS_ESCAPES: Final = re.compile(
+    "(?:%(?:2[de]|3[0-9]|[46][1-9a-f]|[57][0-9a]|5f|7e))+", re.IGNORECASE
+)
+_PERCENT_ALONE: Final = re.compile("%(?![0-9a-fA-F]{2})")
 
 _NO_PARAMS: dict[str, str] = {}
 # Parameters of OAuth, OpenID Connect and sign-in links, whose values let somebody sign in.
@@ -44,7 +50,7 @@ _PATH_SAFE: Final = "/:@!$&'()*+,;="  # what RFC 3986 allows in a path besides l
 _PERCENT: Final = ord("%")  # Python finds a number in bytes seven times as fast as other bytes
 
 
-# Of these the first one counts, as in Node's HTTP parser; all others are joined.
+# If a client repeats one of these, the first counts, as in Node. All others are joined.
 _FIRST_ONLY = frozenset(
     {
         "age",
@@ -138,7 +144,7 @@ class Request:
             self.has_body = may_have and scope.get("http_version") in _WITH_FRAMES
 
     def __repr__(self) -> str:
-        # Without the query string, which may hold secrets; a repr ends up in logs.
+        # The query string may hold secrets, and a repr ends up in logs.
         return f"<Request {self.method} {self.shown_path}>"
 
     @property
@@ -362,7 +368,7 @@ class Headers(MutableMapping[str, str]):
             raw = self.sent.get(_ENCODED.get(name) or name.lower().encode("latin-1", "replace"))
             if raw is None:
                 return default
-            if len(self.sent) == len(self._raw):  # none is there twice
+            if len(self.sent) == len(self._raw):  # no header is repeated
                 return raw.strip(b" \t").decode("latin-1")
             values = self._all()
         return values.get(name.lower(), default)
@@ -419,22 +425,35 @@ def split_path(scope: Scope) -> tuple[str, str]:
     return prefix, encoded[len(prefix) :] or "/"
 
 
-def without_empty_segments(scope: Scope) -> Scope:
-    """Return a scope whose path has one slash where several were sent in a row.
+def is_normal(scope: Scope) -> bool:
+    """Tell whether `normalized` would change nothing; it may be wrong about a path with a ``%``."""
+    return "//" not in scope.get("path", "") and _PERCENT not in (scope.get("raw_path") or b"")
 
-    Middleware that compares paths, as a guard of ``/admin`` does, must see all that files, routes
-    and mounted applications take for that path, so they all get the same one.
+
+def normalized(scope: Scope) -> Scope:
+    """Return a scope whose path has one slash instead of several, and no needless escapes.
+
+    ``//admin`` and ``/%61dmin`` become ``/admin``. Middleware that compares paths, as a guard of
+    ``/admin`` does, must see all that files, routes and mounted applications take for that path, so
+    they all get the same one.
     """
     path: str = scope["path"]
     raw: bytes | None = scope.get("raw_path")
     encoded = "" if raw is None else raw.decode("latin-1")
     if raw is None or _decoded(encoded) != path:
         encoded = quote(path, safe=_PATH_SAFE)
-    shorter = _SLASHES.sub("/", encoded)
-    changes: dict[str, object] = {"path": _decoded(shorter), "raw_path": shorter.encode("latin-1")}
+    normal = _SLASHES.sub("/", _without_needless_escapes(encoded))
+    changes: dict[str, object] = {"path": _decoded(normal), "raw_path": normal.encode("latin-1")}
     if _SLASHES.search(encoded.strip("/")):
         changes[SENT_PATH] = encoded
     return {**scope, **changes}
+
+
+def _without_needless_escapes(path: str) -> str:
+    if _NEEDLESS_ESCAPES.search(path) is None:
+        return path
+    path = _PERCENT_ALONE.sub("%25", path)  # %%361 would become %61
+    return _NEEDLESS_ESCAPES.sub(lambda run: _decoded(run[0]), path)
 
 
 def _decoded(path: str) -> str:

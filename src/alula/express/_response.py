@@ -60,7 +60,7 @@ _COMMON: Final[Mapping[tuple[str, object], tuple[bytes, bytes]]] = {
 
 _EMPTY: Final[Mapping[str, Any]] = {}
 
-# Of these there may be several; none replaces another.
+# A response may have several of these; none replaces another.
 _REPEATABLE: Final = frozenset({b"set-cookie", b"vary"})
 
 # Headers of a body; they are dropped with it when an error takes its place.

@@ -200,19 +200,23 @@ class _Mount:
 
     def step(self, takes_errors: bool = False, *, ignores_body: bool = False) -> Step:
         """Return all of it as one step."""
+        verbs, match, start = self._verbs, self._pattern.match, self._pattern.start
+
+        def skips(req: Request) -> bool:
+            path = req.path
+            # A guard that is mounted at /api/admin must see //api//admin, too: files and services
+            # of what is mounted at /api ignore these slashes.
+            inner = path.lstrip("/")
+            if not inner.startswith(start) and "%" not in path and "//" not in inner:
+                return True  # nearly all requests, so this is not a call of its own
+            return (verbs is not None and req.method not in verbs) or match(path) is None
 
         def matches(req: Request) -> bool:
-            is_verb = self._verbs is None or req.method in self._verbs
-            return is_verb and self._pattern.match(req.path) is not None
+            return not skips(req)
 
         function = self._enter if takes_errors else functools.partial(self._enter, None)
         may_read_body = never if ignores_body else matches
-        return Step(
-            function,
-            takes_errors,
-            may_read_body=may_read_body,
-            skips=lambda req: not matches(req),
-        )
+        return Step(function, takes_errors, may_read_body=may_read_body, skips=skips)
 
     def _enter(
         self, error: Exception | None, req: Request, res: Response, next: NextFunction
@@ -262,6 +266,9 @@ class Pattern:
         path: Segments; ``:name`` takes one, ``*`` at the end takes all that follow.
         whole: Whether it has to match the whole path (a route), or a prefix of it (a mount).
 
+    Attributes:
+        start: What a plain path must start with, without slashes before it.
+
     Raises:
         ValueError: A segment is neither plain text nor one of these.
     """
@@ -278,8 +285,7 @@ class Pattern:
                     " placeholder such as :id, and the last one may be *"
                 )
         plain = "/".join(self._segments)
-        # Most requests lead elsewhere: this prefix rules them out before anything is split.
-        self._start = "" if ":" in plain else plain
+        self.start = "" if ":" in plain else plain
 
     def match(self, path: str) -> tuple[dict[str, str], str] | None:
         """Return the placeholders' values and the prefix that was matched, None for no match.
@@ -287,11 +293,6 @@ class Pattern:
         Args:
             path: As it was sent, percent-encoded; values and comparisons are decoded.
         """
-        # A guard that is mounted at /api/admin must see //api//admin, too: files and services of
-        # what is mounted at /api ignore these slashes.
-        inner = path.lstrip("/")
-        if not inner.startswith(self._start) and "%" not in path and "//" not in inner:
-            return None
         params: dict[str, str] = {}
         end, size = 0, len(path)
         # Nothing is split: any number of routes look at one path, which may have 64,000 segments.
@@ -309,7 +310,7 @@ class Pattern:
             # What is too long is not decoded: that takes time for each route.
             elif len(part) > _MAX_ENCODED * len(segment) or segment != decode_segment(part):
                 return None
-        following = path[end + 1 :] if end else inner
+        following = path[end + 1 :] if end else path.lstrip("/")
         if self._whole and following.strip("/"):
             return None
         if self._rest:

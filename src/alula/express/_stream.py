@@ -80,7 +80,7 @@ async def _parts_of(body: Stream) -> AsyncGenerator[bytes | str, None]:
                 # either would block the event loop, and its cancellation would never arrive.
                 await asyncio.sleep(0)
     except OSError as error:
-        # As it is, it would be taken for that of a client that has left.
+        # Unchanged, it would look like the error of a client that has left.
         raise RuntimeError("the stream of a response failed") from error
     finally:
         if isinstance(body, AsyncGenerator):

@@ -13,7 +13,7 @@ from alula.express._chain import Handler, NextFunction, Phase, run_steps
 from alula.express._connection_limits import MAX_HEADERS, head_too_large
 from alula.express._final_handler import final_handler, refuse_connection, report_silence
 from alula.express._lifespan import run_asgi_lifespan
-from alula.express._request import Request, without_empty_segments
+from alula.express._request import Request, is_normal, normalized
 from alula.express._response import Response
 from alula.express._routing import Router, asgi_step, flatten
 from alula.express._serving import ServedApplication
@@ -162,8 +162,8 @@ class WebApplication(ServedApplication, Router):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
-        if "//" in scope.get("path", ""):
-            scope = without_empty_segments(scope)
+        if not is_normal(scope):
+            scope = normalized(scope)
         slot, existing = self._server_slot, self._existing
         if slot.gate is not None and not await slot.admits(scope, self.early_paths):
             await refuse_connection(self, scope, receive, send)

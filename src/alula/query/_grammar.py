@@ -21,11 +21,10 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, runtime_ch
 from alula._context import Params
 from alula._user_code import unknown_name_note
 from alula.errors import BadRequest, shown_name
+from alula.outgoing._redaction import shown_value
 from alula.query._query import (
     EMPTY,
     EMPTY_QUERY,
-    FORBIDDEN,
-    MAX_DEPTH,
     And,
     Budget,
     Criterion,
@@ -33,15 +32,9 @@ from alula.query._query import (
     Query,
     ValidatedQuery,
     Where,
-    as_list,
-    check_depth,
-    check_name,
-    check_open_name,
-    copy_value,
-    invalid,
     query_of,
 )
-from alula.types import SCALAR_TYPES, JSONValue, is_mapping
+from alula.types import COLLECTION_TYPES, SCALAR_TYPES, JSONValue, is_mapping
 
 __all__ = [
     "COMMON_FILTERS",
@@ -52,6 +45,8 @@ __all__ = [
     "FilterOption",
     "Grammar",
     "Operand",
+    "as_list",
+    "copy_value",
     "operand_types",
     "read_select",
 ]
@@ -78,6 +73,12 @@ OPERANDS: Final[Mapping[str, Operand]] = MappingProxyType(
     }
 )
 """By operator: the common ones, and those of them that a service may open. Others take anything."""
+
+MAX_DEPTH: Final = 32
+"""The largest number of levels in a query, and of parts in a dotted name."""
+
+FORBIDDEN: Final = frozenset({"$where", "$function", "$accumulator", "$expr"})
+"""Names that run code or arbitrary expressions in a database; no service can open them."""
 
 MAX_SORT_FIELDS: Final = 32
 """The largest number of fields in ``$sort`` (as in MongoDB)."""
@@ -140,7 +141,7 @@ class Grammar:
             # Values of others go to the database as they are, and may hold operators of its own:
             # `$near: {"$geometry": ...}`. Only what runs code is refused in them.
             self._operators[name] = readers.get(
-                name, lambda _name, value, depth: copy_value(value, depth, check_open_name)
+                name, lambda _name, value, depth: copy_value(value, depth, _check_open_name)
             )
         self._filters = dict(filters or {})
         self._wider: dict[tuple[frozenset[str], frozenset[str]], Grammar] = {}
@@ -185,14 +186,15 @@ class Grammar:
                 return query_of(
                     (_EVERYTHING, None, 0, (), read_select(raw["$select"]), EMPTY, None)
                 )
+        elif type(raw) is ValidatedQuery:
+            if raw and (raw.operators or raw.filters):
+                return self._opened_for(raw).read(dict(raw), max_steps)
         elif not is_mapping(raw):
             if raw is None:  # pyright: ignore[reportUnnecessaryComparison]  # such as the result of a function that forgot its `return`
                 raise TypeError(
                     "params.query is None; a query is a mapping, and {} selects everything"
                 )
-            raise invalid("Invalid query: expected an object")
-        elif type(raw) is ValidatedQuery and raw and (raw.operators or raw.filters):
-            return self._opened_for(raw).read(dict(raw), max_steps)
+            raise _invalid("Invalid query: expected an object")
         if not raw:
             return EMPTY_QUERY
         parts: list[Criterion] = []
@@ -266,22 +268,22 @@ class Grammar:
         """Return the filters with one more."""
         option = self._filters.get(name)
         if option is None:
-            raise invalid(f"Invalid filter value {shown_name(name)}")
+            raise _invalid(f"Invalid filter value {shown_name(name)}")
         if option is False:
             return filters
-        value = copy_value(value, 1, check_open_name)
+        value = copy_value(value, 1, _check_open_name)
         if option is not True:
             try:
                 value = option(value)
             except (TypeError, ValueError, ArithmeticError, LookupError) as error:
-                raise invalid(f"Invalid value for {name}") from error
+                raise _invalid(f"Invalid value for {name}") from error
         return MappingProxyType({**filters, name: value})
 
     def _read_branches(self, name: str, value: object, depth: int) -> And | Or:
         """Return the criteria in ``$or`` or ``$and``."""
         entries = as_list(value)
         if not entries or not all(map(is_mapping, entries)):
-            raise invalid(
+            raise _invalid(
                 f"Invalid value for {name}: expected a list of objects with at least one entry"
             )
         parts: list[Criterion] = []
@@ -292,7 +294,7 @@ class Grammar:
 
     def _read_criteria(self, raw: Mapping[str, Any], depth: int) -> list[Criterion]:
         """Return the criteria in an object below the top level, where filters are not allowed."""
-        check_depth(depth)
+        _check_depth(depth)
         parts: list[Criterion] = []
         for name, value in raw.items():
             if name in ("$or", "$and"):
@@ -312,7 +314,7 @@ class Grammar:
         """Append the criteria of one entry of ``holder``; a nested one may have several fields."""
         # Identifiers, which most names are, pass every check below.
         if type(name) is not str or not name.isidentifier():
-            check_name(name, holder)
+            _check_name(name, holder)
         if type(value) in SCALAR_TYPES:
             parts.append(Where(name, (("$eq", value),)))
         elif not is_mapping(value):
@@ -321,21 +323,21 @@ class Grammar:
             parts.append(Where(name, self._read_tests(value, depth + 1)))
         elif _holds_operators(value, depth + 1):
             for key, inner in value.items():
-                check_name(key, value)
+                _check_name(key, value)
                 self._read_field(parts, f"{name}.{key}", inner, value, depth + 1)
         else:
             parts.append(Where(name, (("$eq", copy_value(value, depth)),)))
 
     def _read_tests(self, raw: Mapping[str, Any], depth: int) -> tuple[tuple[str, Any], ...]:
         """Return the tests in an object of operators."""
-        check_depth(depth)
+        _check_depth(depth)
         tests: list[tuple[str, Any]] = []
         for name, value in raw.items():
             reader = self._operators.get(name)
             if reader is None:
                 try:
-                    check_name(name, raw)
-                    raise invalid(
+                    _check_name(name, raw)
+                    raise _invalid(
                         f"Invalid query parameter {shown_name(name)}: expected an operator", raw
                     )
                 except BadRequest as error:
@@ -346,14 +348,14 @@ class Grammar:
 
     def _read_not(self, name: str, value: object, depth: int) -> tuple[tuple[str, Any], ...]:
         if not is_mapping(value) or not value:
-            raise invalid(f"Invalid value for {name}: expected an object of operators")
+            raise _invalid(f"Invalid value for {name}: expected an object of operators")
         return self._read_tests(value, depth + 1)
 
     def _read_element(
         self, name: str, value: object, depth: int
     ) -> And | tuple[tuple[str, Any], ...]:
         if not is_mapping(value):
-            raise invalid(f"Invalid value for {name}: expected an object")
+            raise _invalid(f"Invalid value for {name}: expected an object")
         if _is_operators(value) and "$or" not in value and "$and" not in value:
             return self._read_tests(value, depth + 1)
         return And(tuple(self._read_criteria(value, depth + 1)))
@@ -394,7 +396,7 @@ def _is_operators(value: Mapping[str, Any]) -> bool:
 
 def _holds_operators(value: Mapping[str, Any], depth: int) -> bool:
     """Tell whether the objects inside this one hold operators, at any depth."""
-    check_depth(depth)
+    _check_depth(depth)
     inside = filter(is_mapping, value.values())
     return any(_is_operators(inner) or _holds_operators(inner, depth + 1) for inner in inside)
 
@@ -403,7 +405,7 @@ def read_list(name: str, value: object, depth: int) -> list[Any]:
     """Return the value of an operator that takes a list, such as ``$in``."""
     items = as_list(value)
     if items is None:
-        raise invalid(f"Invalid value for {name}: expected a list")
+        raise _invalid(f"Invalid value for {name}: expected a list")
     return [copy_value(item, depth + 1) for item in items]
 
 
@@ -423,16 +425,16 @@ def read_number(name: str, value: object) -> int:
     elif isinstance(value, (int, float)) and not isinstance(value, bool) and value % 1 == 0:
         number = int(value)
     if number is None or not 0 <= number <= MAX_NUMBER:
-        raise invalid(f"Invalid value for {name}: expected a whole number from 0 to {MAX_NUMBER}")
+        raise _invalid(f"Invalid value for {name}: expected a whole number from 0 to {MAX_NUMBER}")
     return number
 
 
 def read_sort(value: object) -> tuple[tuple[str, int], ...]:
     """Return the value of ``$sort``."""
     if not is_mapping(value):
-        raise invalid("Invalid value for $sort: expected an object of fields with 1 or -1")
+        raise _invalid("Invalid value for $sort: expected an object of fields with 1 or -1")
     if len(value) > MAX_SORT_FIELDS:
-        raise invalid(f"Invalid value for $sort: at most {MAX_SORT_FIELDS} fields are allowed")
+        raise _invalid(f"Invalid value for $sort: at most {MAX_SORT_FIELDS} fields are allowed")
     fields: list[tuple[str, int]] = []
     for name, given in value.items():
         if type(name) is not str or not name.isidentifier():
@@ -441,7 +443,7 @@ def read_sort(value: object) -> tuple[tuple[str, int], ...]:
         number = isinstance(given, (str, int, float)) and given is not True
         direction = _DIRECTIONS.get(given) if number else None
         if direction is None:
-            raise invalid(f"Invalid value for $sort: {shown_name(name)!r} must be 1 or -1")
+            raise _invalid(f"Invalid value for $sort: {shown_name(name)!r} must be 1 or -1")
         fields.append((name, direction))
     return tuple(fields)
 
@@ -458,7 +460,7 @@ def read_select(value: JSONValue) -> tuple[str, ...]:
             pass
     names = as_list(value)
     if names is None:
-        raise invalid("Invalid value for $select: expected a list of field names")
+        raise _invalid("Invalid value for $select: expected a list of field names")
     chosen = tuple(names)
     for name in chosen:
         _check_path("$select", name)
@@ -468,10 +470,127 @@ def read_select(value: JSONValue) -> tuple[str, ...]:
 def _check_path(where: str, name: object) -> None:
     """Refuse what is not a field in ``$sort`` or ``$select``, where no part may be empty."""
     if not isinstance(name, str):  # not shown: clients do not know how Python writes it
-        raise invalid(f"Invalid value for {where}: a name of a field must be a string")
+        raise _invalid(f"Invalid value for {where}: a name of a field must be a string")
     parts = name.split(".") if "\0" not in name else [""]
     if len(parts) > MAX_DEPTH or not all(part and part[0] != "$" for part in parts):
-        raise invalid(f"Invalid value for {where}: {shown_name(name)!r} is not a name of a field")
+        raise _invalid(f"Invalid value for {where}: {shown_name(name)!r} is not a name of a field")
+
+
+# -- names and values ------------------------------------------------------------------------------
+
+
+def _invalid(message: str, data: Mapping[str, Any] | None = None) -> BadRequest:
+    """Return a 400 whose ``data`` is a part of the query.
+
+    `BadRequest` itself would move the keys ``message`` and ``errors`` out of the data.
+    """
+    error = BadRequest(message)
+    error.data = None if data is None else dict(data)
+    return error
+
+
+def _check_depth(depth: int) -> None:
+    """Refuse a query with too many levels.
+
+    Raises:
+        BadRequest: There are more than `MAX_DEPTH`.
+    """
+    if depth > MAX_DEPTH:
+        raise _invalid(f"The query is nested too deeply: at most {MAX_DEPTH} levels are allowed")
+
+
+def _check_name(name: Any, holder: Mapping[str, Any]) -> None:
+    """Refuse a key that cannot be the name of a field, dotted or not.
+
+    Args:
+        name: The key.
+        holder: The mapping with that key, shown to the client.
+
+    Raises:
+        BadRequest: The key is not a name.
+    """
+    _check_string(name)
+    if not name:
+        raise _invalid("Invalid query parameter '': a name cannot be empty", holder)
+    if name[0] == "$" or ".$" in name:
+        raise _invalid_name(name, holder)
+    if name.count(".") >= MAX_DEPTH:
+        raise _invalid(f"A field name has too many parts: at most {MAX_DEPTH} are allowed")
+
+
+def _check_open_name(name: object, holder: Mapping[str, Any]) -> None:
+    """Refuse a key that is not allowed in the value of an opened operator or filter.
+
+    Raises:
+        BadRequest: It is not allowed.
+    """
+    _check_string(name)
+    if name in FORBIDDEN:
+        raise _invalid_name(str(name), holder)
+
+
+def _invalid_name(name: str, holder: Mapping[str, Any]) -> BadRequest:
+    shown = shown_name(name)
+    # The data of an error is logged by applications that print errors.
+    return _invalid(f"Invalid query parameter {shown}", holder if shown == name else None)
+
+
+def _check_string(name: object) -> None:
+    if not isinstance(name, str):
+        raise _invalid(f"Invalid query parameter {name!r}: a name must be a string")
+    if "\0" in name:  # a driver would fail on it: a 500
+        raise _invalid(f"Invalid query parameter {shown_name(name)!r}: a name cannot hold NUL")
+
+
+def copy_value(
+    value: Any, depth: int, check: Callable[[Any, Mapping[str, Any]], None] = _check_name
+) -> object:
+    """Return the value with its containers copied.
+
+    Args:
+        value: Any value.
+        depth: Its level in the query.
+        check: Checks each name in it.
+
+    Raises:
+        BadRequest: A name is not allowed, or there are too many levels.
+    """
+    if type(value) in SCALAR_TYPES:
+        return value
+    if is_mapping(value):
+        _check_depth(depth + 1)
+        copied: dict[str, Any] = {}
+        for name, inner in value.items():
+            check(name, value)
+            copied[name] = copy_value(inner, depth + 1, check)
+        return copied
+    if isinstance(value, COLLECTION_TYPES):
+        _check_depth(depth + 1)
+        return [copy_value(inner, depth + 1, check) for inner in value]
+    return shown_value(value)  # a query is no output: it may compare with what is hidden
+
+
+def as_list(value: Any) -> Iterable[Any] | None:
+    """Return a value that should be a list as a list, None for an object that cannot be one.
+
+    A query string with more items than the array limit arrives as an object with index keys, and
+    one with a single item as that item.
+    """
+    if isinstance(value, COLLECTION_TYPES):
+        items: Iterable[Any] = value
+        return items
+    if type(value) in SCALAR_TYPES or not is_mapping(value):
+        return (value,)
+    if not value or not all(
+        isinstance(name, str)
+        and name.isascii()
+        and name.isdigit()
+        and (name == "0" or name[0] != "0")
+        for name in value
+    ):
+        return None
+    # By length, then text: the order of the numbers, without int(), which refuses very long text.
+    return [value[name] for name in sorted(value, key=lambda name: (len(name), name))]
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""A parsed query: a small tree of frozen objects, with what it may hold and what it may cost."""
+"""A parsed query: a small tree of frozen objects, and what it may cost."""
 
 from __future__ import annotations
 
@@ -9,17 +9,13 @@ from math import inf
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from alula.errors import BadRequest, shown_name
-from alula.outgoing._redaction import shown_value
-from alula.types import COLLECTION_TYPES, SCALAR_TYPES, is_mapping
+from alula.errors import BadRequest
 
 __all__ = [
     "EMPTY",
     "EMPTY_QUERY",
-    "FORBIDDEN",
     "FREE_TESTS",
     "MANY_CONDITIONS",
-    "MAX_DEPTH",
     "MAX_STEPS",
     "SHORT_LIST",
     "And",
@@ -29,23 +25,11 @@ __all__ = [
     "Query",
     "ValidatedQuery",
     "Where",
-    "as_list",
-    "check_depth",
-    "check_name",
-    "check_open_name",
-    "copy_value",
-    "invalid",
     "query_of",
 ]
 
 EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 """A mapping without entries that cannot be changed."""
-
-MAX_DEPTH: Final = 32
-"""The largest number of levels in a query, and of parts in a dotted name."""
-
-FORBIDDEN: Final = frozenset({"$where", "$function", "$accumulator", "$expr"})
-"""Names that run code or arbitrary expressions in a database; no service can open them."""
 
 MAX_STEPS: Final = 1_000_000
 """How many steps a call of a client may take in memory. A step is a look at one value and takes
@@ -215,117 +199,3 @@ class Budget:
                 if what
                 else _TOO_EXPENSIVE
             )
-
-
-def invalid(message: str, data: Mapping[str, Any] | None = None) -> BadRequest:
-    """Return a 400 whose ``data`` is a part of the query.
-
-    `BadRequest` itself would move the keys ``message`` and ``errors`` out of the data.
-    """
-    error = BadRequest(message)
-    error.data = None if data is None else dict(data)
-    return error
-
-
-def check_depth(depth: int) -> None:
-    """Refuse a query with too many levels.
-
-    Raises:
-        BadRequest: There are more than `MAX_DEPTH`.
-    """
-    if depth > MAX_DEPTH:
-        raise invalid(f"The query is nested too deeply: at most {MAX_DEPTH} levels are allowed")
-
-
-def check_name(name: Any, holder: Mapping[str, Any]) -> None:
-    """Refuse a key that cannot be the name of a field, dotted or not.
-
-    Args:
-        name: The key.
-        holder: The mapping with that key, shown to the client.
-
-    Raises:
-        BadRequest: The key is not a name.
-    """
-    _check_string(name)
-    if not name:
-        raise invalid("Invalid query parameter '': a name cannot be empty", holder)
-    if name[0] == "$" or ".$" in name:
-        raise _invalid_name(name, holder)
-    if name.count(".") >= MAX_DEPTH:
-        raise invalid(f"A field name has too many parts: at most {MAX_DEPTH} are allowed")
-
-
-def check_open_name(name: object, holder: Mapping[str, Any]) -> None:
-    """Refuse a key that is not allowed in the value of an opened operator or filter.
-
-    Raises:
-        BadRequest: It is not allowed.
-    """
-    _check_string(name)
-    if name in FORBIDDEN:
-        raise _invalid_name(str(name), holder)
-
-
-def _invalid_name(name: str, holder: Mapping[str, Any]) -> BadRequest:
-    shown = shown_name(name)
-    # The data of an error is logged by applications that print errors.
-    return invalid(f"Invalid query parameter {shown}", holder if shown == name else None)
-
-
-def _check_string(name: object) -> None:
-    if not isinstance(name, str):
-        raise invalid(f"Invalid query parameter {name!r}: a name must be a string")
-    if "\0" in name:  # a driver would fail on it: a 500
-        raise invalid(f"Invalid query parameter {shown_name(name)!r}: a name cannot hold NUL")
-
-
-def copy_value(
-    value: Any, depth: int, check: Callable[[Any, Mapping[str, Any]], None] = check_name
-) -> object:
-    """Return the value with its containers copied.
-
-    Args:
-        value: Any value.
-        depth: Its level in the query.
-        check: Checks each name in it.
-
-    Raises:
-        BadRequest: A name is not allowed, or there are too many levels.
-    """
-    if type(value) in SCALAR_TYPES:
-        return value
-    if is_mapping(value):
-        check_depth(depth + 1)
-        copied: dict[str, Any] = {}
-        for name, inner in value.items():
-            check(name, value)
-            copied[name] = copy_value(inner, depth + 1, check)
-        return copied
-    if isinstance(value, COLLECTION_TYPES):
-        check_depth(depth + 1)
-        return [copy_value(inner, depth + 1, check) for inner in value]
-    return shown_value(value)  # a query is no output: it may compare with what is hidden
-
-
-def as_list(value: Any) -> Iterable[Any] | None:
-    """Return a value that should be a list as a list, None for an object that cannot be one.
-
-    A query string with more items than the array limit arrives as an object with index keys, and
-    one with a single item as that item.
-    """
-    if isinstance(value, COLLECTION_TYPES):
-        items: Iterable[Any] = value
-        return items
-    if type(value) in SCALAR_TYPES or not is_mapping(value):
-        return (value,)
-    if not value or not all(
-        isinstance(name, str)
-        and name.isascii()
-        and name.isdigit()
-        and (name == "0" or name[0] != "0")
-        for name in value
-    ):
-        return None
-    # By length, then text: the order of the numbers, without int(), which refuses very long text.
-    return [value[name] for name in sorted(value, key=lambda name: (len(name), name))]

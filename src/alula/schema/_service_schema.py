@@ -19,7 +19,7 @@ from alula._service_object import RecordFields, ServiceBundle
 from alula.errors import BadRequest, NotFound
 from alula.hooks import annotate_hook
 from alula.query import Grammar, ValidatedQuery
-from alula.query._query import as_list
+from alula.query._grammar import as_list
 from alula.schema._changes import KNOWN_OPERATORS, Changes, has_operators
 from alula.schema._hidden_and_queryable import (
     field_names,

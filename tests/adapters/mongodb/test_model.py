@@ -232,3 +232,23 @@ async def test_an_address_is_not_shown_with_its_password():
     with pytest.raises(TypeError, match="is a string; give a collection") as caught:
         await resolved("mongodb://ann:secret@localhost/chat")
     assert "secret" not in str(caught.value)
+
+
+async def test_only_a_function_is_asked_again_after_a_teardown(offline):
+    asked = []
+
+    def model():
+        asked.append(offline)
+        return offline
+
+    async def awaitable():
+        return offline
+
+    for given, times in ((model, 2), (offline, 0), (awaitable(), 0)):
+        asked.clear()
+        app = App()
+        app.use("notes", MongoDBService(given))
+        for _ in range(2):
+            await app.setup()
+            await app.teardown()
+        assert len(asked) == times

@@ -26,7 +26,14 @@ from sqlalchemy import (
 from alula.adapters.sql._database import Database
 from alula.adapters.sql._options import SQLOptions
 from alula.adapters.sql._statement import Statement
-from alula.adapters.sql._statements._statements import Statements
+from alula.adapters.sql._statements._reads import (
+    page_records,
+    select_count,
+    select_page,
+    select_page_and_total,
+)
+from alula.adapters.sql._statements._shapes import Shapes
+from alula.adapters.sql._statements._writes import insert_many
 from alula.adapters.sql._tables._ddl import create_statements
 from alula.adapters.sql._tables._tables import table_of
 from alula.query import Grammar
@@ -59,36 +66,34 @@ def people():
 
 
 class Store:
-    """A table in a database, and the statements for it."""
+    """A table in a database, and the shapes of the statements for it."""
 
     def __init__(self, database, table, options):
         self.database = database
         self.table = table
-        self.statements = Statements(table, options)
+        self.shapes = Shapes(table, options)
 
     async def rows(self, statement, *, writes=False):
         return await self.database.run(statement, 10, writes=writes)
 
     async def records(self, statement, select=None):
         """Run a statement, or both of two steps, and return the records."""
-        reader = self.statements.reader(select)
+        read = self.shapes.selection(select).read
         if isinstance(statement, Statement):
-            return reader(await self.rows(statement, writes=True))
+            return read(await self.rows(statement, writes=True))
         first = await self.rows(statement.first)
         if not first:
             return []
-        return reader(
-            statement.ordered(first, await self.rows(statement.second(first), writes=True))
-        )
+        return read(statement.ordered(first, await self.rows(statement.second(first), writes=True)))
 
     async def find(self, **query):
         """Return the ids that a query finds, by each of the statements that read."""
         read = GRAMMAR.read(query)
-        statements = self.statements
-        found = await self.records(statements.page(read), read.select)
-        rows = await self.rows(statements.page_and_total(read))
-        assert statements.page_reader(read.select)(rows) == found
-        [[total]] = await self.rows(statements.count(read))
+        shapes = self.shapes
+        found = await self.records(select_page(shapes, read), read.select)
+        rows = await self.rows(select_page_and_total(shapes, read))
+        assert page_records(shapes.selection(read.select), rows) == found
+        [[total]] = await self.rows(select_count(shapes, read))
         assert rows[0][-1] == total
         if read.limit is None and not read.skip:
             assert total == len(found)
@@ -96,9 +101,9 @@ class Store:
 
     async def insert(self, *records):
         """Store records and return them."""
-        rows = [self.statements.new_row(record) for record in records]
+        rows = [self.shapes.writer.new_row(record) for record in records]
         stored = [None] * len(rows)
-        for positions, statement in self.statements.insert_many(rows):
+        for positions, statement in insert_many(self.shapes, rows):
             for position, record in zip(positions, await self.records(statement), strict=True):
                 stored[position] = record
         return stored

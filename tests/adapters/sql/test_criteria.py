@@ -11,7 +11,8 @@ from sqlalchemy import Column, Integer, MetaData, Table, Text
 from tests.adapters.sql.people import GRAMMAR, PATHS, Store, people, store_of
 
 from alula.adapters.sql._options import SQLOptions
-from alula.adapters.sql._statements._statements import Statements
+from alula.adapters.sql._statements._reads import select_count, select_page
+from alula.adapters.sql._statements._shapes import Shapes
 from alula.adapters.sql._tables._tables import TableSource
 from alula.errors import BadRequest
 from alula.query import And, Query, Where
@@ -219,22 +220,22 @@ REFUSED = [
 @pytest.mark.parametrize(("query", "named"), REFUSED, ids=lambda value: str(value)[:40])
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
 def test_what_a_table_cannot_have_is_refused_by_name(dialect, query, named):
-    statements = offline(dialect)
+    shapes = offline(dialect)
     with pytest.raises(BadRequest, match=re.escape(named)):
-        statements.page(GRAMMAR.read(query))
+        select_page(shapes, GRAMMAR.read(query))
 
 
 def offline(dialect, model=None, **options):
-    """Return the statements for a table of no database."""
+    """Return the shapes of the statements for a table of no database."""
     table = TableSource(people() if model is None else model, dialect).table
-    return Statements(table, SQLOptions(grammar=GRAMMAR, **options))
+    return Shapes(table, SQLOptions(grammar=GRAMMAR, **options))
 
 
 def test_an_array_has_no_order_and_a_regex_no_sqlite():
     with pytest.raises(BadRequest, match=r"\$regex"):
-        offline("sqlite").page(GRAMMAR.read({"name": {"$regex": "^A"}}))
+        select_page(offline("sqlite"), GRAMMAR.read({"name": {"$regex": "^A"}}))
     with pytest.raises(BadRequest, match="tags"):
-        offline("sqlite").page(GRAMMAR.read({"tags": {"$gt": ["a"]}}))
+        select_page(offline("sqlite"), GRAMMAR.read({"tags": {"$gt": ["a"]}}))
 
 
 async def test_regex_on_postgresql(store):
@@ -244,9 +245,9 @@ async def test_regex_on_postgresql(store):
 
 
 def test_texts_hold_names_and_places_only():
-    statements = offline("postgresql", paths=MappingProxyType(PATHS))
-    first = statements.page(GRAMMAR.read({"name": "'; drop table people", "age": {"$gt": 1}}))
-    second = statements.page(GRAMMAR.read({"name": "x", "age": {"$gt": 2}}))
+    shapes = offline("postgresql", paths=MappingProxyType(PATHS))
+    first = select_page(shapes, GRAMMAR.read({"name": "'; drop table people", "age": {"$gt": 1}}))
+    second = select_page(shapes, GRAMMAR.read({"name": "x", "age": {"$gt": 2}}))
     assert first.text is second.text
     assert first.text.endswith(
         'from "people" where "name" = $1::text and "age" > $2::int8 order by "people"."id"'
@@ -255,34 +256,33 @@ def test_texts_hold_names_and_places_only():
 
 
 def test_texts_are_bounded(monkeypatch):
-    monkeypatch.setattr("alula.adapters.sql._statements._reads._MAX_TEXTS", 3)
-    statements = offline("sqlite")
+    monkeypatch.setattr("alula.adapters.sql._statements._shapes._MAX_TEXTS", 3)
+    shapes = offline("sqlite")
     for names in ["name"], ["age"], ["score"], ["city"], ["age", "city"]:
-        statements.page(GRAMMAR.read({"$select": names}))
-        statements.reader(tuple(names))
-    assert len(statements._texts) <= 3
-    assert len(statements._selections) <= 3
-    assert len(statements._readers) <= 3
+        select_page(shapes, GRAMMAR.read({"$select": names}))
+        shapes.selection(tuple(names))
+    assert len(shapes.texts) <= 3
+    assert len(shapes._selections) <= 3
 
 
 def test_lists_of_clients_count_against_their_budget():
     query = GRAMMAR.read({"age": {"$in": [1, 2, 3]}}, 2)
     with pytest.raises(BadRequest, match=r"\$in has too many values"):
-        offline("sqlite").page(query)
+        select_page(offline("sqlite"), query)
     query = GRAMMAR.read({"$or": [{"age": {"$in": [1, 2, 3]}}]}, 2)
     with pytest.raises(BadRequest, match=r"\$in has too many values"):
-        offline("sqlite").page(query)
+        select_page(offline("sqlite"), query)
 
 
 def test_conditions_have_no_limit_if_the_options_say_so():
-    statements = offline("sqlite", max_conditions=None)
-    text = statements.page(GRAMMAR.read({"$or": [{"age": 1}] * 300})).text
+    shapes = offline("sqlite", max_conditions=None)
+    text = select_page(shapes, GRAMMAR.read({"$or": [{"age": 1}] * 300})).text
     assert text.count("`age` = ?") == 300
 
 
 def test_empty_criteria_within_criteria():
     query = Query(And((And(()), Where("age", (("$eq", 1),)))))
-    assert " where true and `age` = ?1 " in offline("sqlite").page(query).text
+    assert " where true and `age` = ?1 " in select_page(offline("sqlite"), query).text
 
 
 ORDERS = [
@@ -309,8 +309,8 @@ async def test_orders(store):
 
 
 def test_columns_without_null_have_no_clause_for_it():
-    statements = offline("postgresql")
-    text = statements.page(GRAMMAR.read({"$sort": {"city": 1, "age": 1}})).text
+    shapes = offline("postgresql")
+    text = select_page(shapes, GRAMMAR.read({"$sort": {"city": 1, "age": 1}})).text
     # The model alone does not tell that the database orders by code points.
     order = '"people"."city" COLLATE "C", "people"."age" nulls first, "people"."id"'
     assert text.endswith(f"order by {order}")
@@ -338,7 +338,7 @@ async def test_an_index_on_a_path_serves_equality(postgresql_schema, test):
         await store.database.execute("alter table people alter data type jsonb")
         await store.database.execute("create index on people ((data->>'color'))")
         await store.database.execute("analyze people")
-        text, parameters = store.statements.count(GRAMMAR.read({"data.color": test}))
+        text, parameters = select_count(store.shapes, GRAMMAR.read({"data.color": test}))
         plan = await store.database.fetch(f"explain {text}", *parameters)
         assert "Index" in str(plan)
 
@@ -352,5 +352,5 @@ def test_a_table_may_have_any_names():
     model = Table(
         'a"b', MetaData(), Column("id", Integer, primary_key=True), Column("se lect", Text)
     )
-    text = offline("sqlite", model).page(GRAMMAR.read({"se lect": "x"})).text
+    text = select_page(offline("sqlite", model), GRAMMAR.read({"se lect": "x"})).text
     assert text == 'select `id`, `se lect` from "a""b" where `se lect` = ?1 order by "a""b".`id`'

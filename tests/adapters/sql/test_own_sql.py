@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from alula.adapters.sql import Database, SQLService
-from alula.adapters.sql._statements._own_sql import sqlite_text
+from alula.adapters.sql._own_sql import sqlite_text
 
 
 class Mood(enum.Enum):

@@ -148,10 +148,10 @@ async def test_a_table_for_one_call(database, service):
 
 
 async def test_statements_are_kept_for_few_kinds_of_calls(service, monkeypatch):
-    monkeypatch.setattr("alula.adapters.sql._service._MAX_STATEMENTS", 2)
+    monkeypatch.setattr("alula.adapters.sql._service._MAX_SHAPES", 2)
     for most in range(1, 6):
         await service.find({"adapter": {"max_conditions": most}})
-    assert len(service._statements) <= 2
+    assert len(service._shapes) <= 2
 
 
 # -- where the table comes from --------------------------------------------------------------------

@@ -108,8 +108,8 @@ class WithUuids(CalledDirectly):
         return uuid.UUID(int=number)
 
 
-class WithExtra(CalledDirectly):
-    """All fields are in one column of JSON; those of one type may be in queries."""
+class WithExtra(WithUuids):
+    """All fields but the id are in one column of JSON; those of one type may be in queries."""
 
     unsupported: ClassVar = {
         "dotted names": "paths have to be declared",
@@ -127,14 +127,21 @@ class WithExtra(CalledDirectly):
 class TestSQLite(OnSQLite, OnTables): ...
 
 
-class TestPostgreSQL(OnPostgreSQL, OnTables): ...
+class TestPostgreSQL(OnPostgreSQL, OnTables):
+    # SQLite is called in both ways.
+    @pytest.fixture(params=[pytest.param("adapter", marks=pytest.mark.release), "app"])
+    def make(self, request):
+        return lambda **options: self.subject(request.param, **options)
 
 
-@pytest.mark.slow
+# With a column for each field, Uuids are what they are in the tables with one for all.
+
+
+@pytest.mark.release
 class TestSQLiteWithUuids(OnSQLite, WithUuids): ...
 
 
-@pytest.mark.slow
+@pytest.mark.release
 class TestPostgreSQLWithUuids(OnPostgreSQL, WithUuids): ...
 
 

@@ -42,9 +42,30 @@ from tests.adapters.sql.test_criteria import offline
 
 from alula.adapters.sql._errors import translated
 from alula.adapters.sql._options import SQLOptions
+from alula.adapters.sql._own_sql import compiled_condition
 from alula.adapters.sql._statement import Statement
-from alula.adapters.sql._statements._rows import NewRow
-from alula.adapters.sql._statements._where import compiled
+from alula.adapters.sql._statements._data import NewRow
+from alula.adapters.sql._statements._reads import (
+    select_by_id,
+    select_by_ids,
+    select_count,
+    select_page,
+    select_page_and_total,
+)
+from alula.adapters.sql._statements._writes import (
+    delete_many,
+    delete_one,
+    insert_many,
+    insert_one,
+    insert_shared,
+    inserted_shared,
+    replace_one,
+    update_many,
+    update_one,
+    update_shared,
+    updated_shared,
+    upsert_one,
+)
 from alula.adapters.sql._tables._tables import table_of
 from alula.errors import BadRequest
 from alula.query import EMPTY_QUERY
@@ -80,7 +101,7 @@ def read(**query):
 
 
 async def test_a_record_comes_back_as_it_was_stored(store):
-    [alone] = await store.records(store.statements.insert(store.statements.new_row(ADA)))
+    [alone] = await store.records(insert_one(store.shapes, store.shapes.writer.new_row(ADA)))
     assert alone == STORED
     many = await store.insert(ADA, ADA)
     assert many == [{**STORED, "id": 2}, {**STORED, "id": 3}]
@@ -96,10 +117,10 @@ async def test_what_a_record_does_not_give_gets_its_default(store):
 
 
 async def test_long_lists_go_in_parts(store, monkeypatch):
-    monkeypatch.setattr("alula.adapters.sql._statements._inserts._MAX_ROWS", 4)
+    monkeypatch.setattr("alula.adapters.sql._statements._writes._MAX_ROWS", 4)
     records = [{"age": number} for number in range(10)]
-    rows = [store.statements.new_row(record) for record in records]
-    assert [len(at) for at, _ in store.statements.insert_many(rows)] == [4, 4, 2]
+    rows = [store.shapes.writer.new_row(record) for record in records]
+    assert [len(at) for at, _ in insert_many(store.shapes, rows)] == [4, 4, 2]
     stored = await store.insert(*records)
     assert [(record["id"], record["age"]) for record in stored] == [(n + 1, n) for n in range(10)]
 
@@ -112,15 +133,15 @@ async def test_a_list_has_no_bound_for_parameters(store):
 
 def test_a_row_is_in_the_order_of_its_table(monkeypatch):
     """Whatever the order of the data is: statements of the same columns are shared."""
-    monkeypatch.setattr("alula.adapters.sql._statements._rows._MAX_PLANS", 2)
-    statements = offline("sqlite")
+    monkeypatch.setattr("alula.adapters.sql._statements._data._MAX_PLANS", 2)
+    shapes = offline("sqlite")
     for names in permutations(("name", "age", "city")):
         for record in ({name: ADA[name] for name in names}, dict.fromkeys(names)):
             for _ in range(2):
-                row = statements.new_row(record)
+                row = shapes.writer.new_row(record)
                 assert row.columns == ("name", "age", "city")
                 assert row.values == tuple(record[name] for name in row.columns)
-    assert statements.new_row({"age": 36}) == (("age",), (36,))
+    assert shapes.writer.new_row({"age": 36}) == (("age",), (36,))
 
 
 class Shouted(str):
@@ -155,11 +176,11 @@ def test_rows_have_what_each_column_stores(dialect):
         "key": Uuid,
     }
     columns = [Column(name, type_, primary_key=name == "id") for name, type_ in types.items()]
-    statements = offline(dialect, Table("mixed", MetaData(), *columns))
+    shapes = offline(dialect, Table("mixed", MetaData(), *columns))
 
     def expected(record):
         return tuple(
-            None if value is None else statements.table.columns[name].type.store(value, name)
+            None if value is None else shapes.table.columns[name].type.store(value, name)
             for name, value in record.items()
         )
 
@@ -177,8 +198,8 @@ def test_rows_have_what_each_column_stores(dialect):
         records.append({name: random.choice([*VALUES[name][:2], *VALUES[name]]) for name in chosen})
     stored = 0
     for record in records:
-        for make in statements.new_row, statements.changed_row:
-            if record or make == statements.new_row:
+        for make in shapes.writer.new_row, shapes.writer.changed_row:
+            if record or make == shapes.writer.new_row:
                 row, wanted = outcome(make, record), outcome(expected, record)
                 if isinstance(row, NewRow):
                     stored += 1
@@ -202,74 +223,76 @@ def test_rows_have_what_each_column_stores(dialect):
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
 def test_data_that_a_table_cannot_have_is_refused_by_name(dialect, record, named):
     with pytest.raises(BadRequest, match=re.escape(named)):
-        offline(dialect).new_row(record)
+        offline(dialect).writer.new_row(record)
 
 
 async def test_get(store):
     await store.insert({"name": "Ada"}, {"name": "Bob"})
-    statements = store.statements
-    [record] = await store.records(statements.get(2, EMPTY_QUERY))
+    shapes = store.shapes
+    [record] = await store.records(select_by_id(shapes, 2, EMPTY_QUERY))
     assert record == {**NOTHING, "id": 2, "name": "Bob"}
-    assert await store.records(statements.get(2, read(name="Ada"))) == []
+    assert await store.records(select_by_id(shapes, 2, read(name="Ada"))) == []
     query = read(name="Bob", **{"$select": ["name"]})
-    assert await store.records(statements.get(2, query), query.select) == [{"name": "Bob", "id": 2}]
-    found = await store.records(statements.get_many([1, 2, 9], EMPTY_QUERY))
+    assert await store.records(select_by_id(shapes, 2, query), query.select) == [
+        {"name": "Bob", "id": 2}
+    ]
+    found = await store.records(select_by_ids(shapes, [1, 2, 9], EMPTY_QUERY))
     assert sorted(record["id"] for record in found) == [1, 2]
-    found = await store.records(statements.get_many([1, 2, 9], read(name="Bob")))
+    found = await store.records(select_by_ids(shapes, [1, 2, 9], read(name="Bob")))
     assert [record["id"] for record in found] == [2]
 
 
 def test_ids_that_no_record_can_have():
     for dialect in "sqlite", "postgresql":
-        statements = offline(dialect)
-        assert statements.id_value("5") == 5
-        assert statements.id_value("x") is None
-        assert statements.id_value(5.5) is None
-        assert statements.id_value(None) is None
-        assert statements.id_value(2**70) is None
+        shapes = offline(dialect)
+        assert shapes.id_value("5") == 5
+        assert shapes.id_value("x") is None
+        assert shapes.id_value(5.5) is None
+        assert shapes.id_value(None) is None
+        assert shapes.id_value(2**70) is None
 
 
 async def test_locks(store):
     await store.insert({"name": "Ada"})
-    statements = store.statements
+    shapes = store.shapes
     for lock in "update", "share":
-        text = statements.get(1, EMPTY_QUERY, lock=lock).text
+        text = select_by_id(shapes, 1, EMPTY_QUERY, lock=lock).text
         assert text.endswith(f" for {lock}") is (store.table.dialect == "postgresql")
-        assert len(await store.records(statements.get(1, EMPTY_QUERY, lock=lock))) == 1
-        assert len(await store.records(statements.page(EMPTY_QUERY, lock=lock))) == 1
+        assert len(await store.records(select_by_id(shapes, 1, EMPTY_QUERY, lock=lock))) == 1
+        assert len(await store.records(select_page(shapes, EMPTY_QUERY, lock=lock))) == 1
 
 
 async def test_conditions_of_the_application(store):
     await store.insert({"name": "Ada", "age": 1}, {"name": "Bob", "age": 2}, {"age": 3})
     columns = store.table.source.c
-    where = compiled((columns.age > 1) & (columns.name != "it's"), store.table.dialect)
-    statements = store.statements
+    where = compiled_condition((columns.age > 1) & (columns.name != "it's"), store.table.dialect)
+    shapes = store.shapes
     query = read(age={"$lt": 3})
 
     async def ids(statement):
         return [record["id"] for record in await store.records(statement)]
 
-    assert await ids(statements.page(query, where=where)) == [2]
-    assert await ids(statements.page(EMPTY_QUERY, where=where)) == [2]
-    assert await ids(statements.get(2, query, where=where)) == [2]
-    assert await ids(statements.get(1, EMPTY_QUERY, where=where)) == []
-    assert await ids(statements.get_many([1, 2], query, where=where)) == [2]
-    [[count]] = await store.rows(statements.count(query, where=where))
+    assert await ids(select_page(shapes, query, where=where)) == [2]
+    assert await ids(select_page(shapes, EMPTY_QUERY, where=where)) == [2]
+    assert await ids(select_by_id(shapes, 2, query, where=where)) == [2]
+    assert await ids(select_by_id(shapes, 1, EMPTY_QUERY, where=where)) == []
+    assert await ids(select_by_ids(shapes, [1, 2], query, where=where)) == [2]
+    [[count]] = await store.rows(select_count(shapes, query, where=where))
     assert count == 1
-    rows = await store.rows(statements.page_and_total(query, where=where))
+    rows = await store.rows(select_page_and_total(shapes, query, where=where))
     assert (rows[0][0], rows[0][-1]) == (2, 1)
-    assert await ids(statements.patch(1, {"age": 9}, EMPTY_QUERY, where=where)) == []
-    assert await ids(statements.update(1, {"age": 9}, EMPTY_QUERY, where=where)) == []
-    assert await ids(statements.remove(1, EMPTY_QUERY, where=where)) == []
-    assert await ids(statements.patch_many({"score": 1.0}, query, where=where)) == [2]
-    assert await ids(statements.patch_many({}, query, where=where)) == [2]
-    assert await ids(statements.remove_many(query, where=where)) == [2]
+    assert await ids(update_one(shapes, 1, {"age": 9}, EMPTY_QUERY, where=where)) == []
+    assert await ids(replace_one(shapes, 1, {"age": 9}, EMPTY_QUERY, where=where)) == []
+    assert await ids(delete_one(shapes, 1, EMPTY_QUERY, where=where)) == []
+    assert await ids(update_many(shapes, {"score": 1.0}, query, where=where)) == [2]
+    assert await ids(update_many(shapes, {}, query, where=where)) == [2]
+    assert await ids(delete_many(shapes, query, where=where)) == [2]
 
 
 async def test_counts_up_to_a_number(store):
     await store.insert(*({"age": number} for number in range(20)))
     for at_most, expected in [(5, 5), (50, 15)]:
-        [[count]] = await store.rows(store.statements.count(read(age={"$gte": 5}), at_most))
+        [[count]] = await store.rows(select_count(store.shapes, read(age={"$gte": 5}), at_most))
         assert count == expected
 
 
@@ -278,12 +301,12 @@ async def test_counts_up_to_a_number(store):
 
 async def test_update_sets_what_is_not_given_to_its_default(store):
     await store.insert(ADA)
-    statements = store.statements
-    [record] = await store.records(statements.update(1, {"name": "New"}, EMPTY_QUERY))
+    shapes = store.shapes
+    [record] = await store.records(replace_one(shapes, 1, {"name": "New"}, EMPTY_QUERY))
     assert record == {**NOTHING, "id": 1, "name": "New"}
-    assert await store.records(statements.update(1, {"name": "x"}, read(name="Ada"))) == []
+    assert await store.records(replace_one(shapes, 1, {"name": "x"}, read(name="Ada"))) == []
     query = read(name="New", **{"$select": ["age"]})
-    changed = await store.records(statements.update(1, {"age": 4}, query), query.select)
+    changed = await store.records(replace_one(shapes, 1, {"age": 4}, query), query.select)
     assert changed == [{"age": 4, "id": 1}]
 
 
@@ -307,14 +330,14 @@ async def test_defaults_of_each_kind(sql_url, stores):
     assert stored == expected
     reflected = Store(store.database, await table_of("defaults", store.database), SQLOptions())
     for other in store, reflected:
-        [updated] = await store.records(other.statements.update(1, {"name": "y"}, EMPTY_QUERY))
+        [updated] = await store.records(replace_one(other.shapes, 1, {"name": "y"}, EMPTY_QUERY))
         assert updated.pop("made") >= stored["made"]
         assert updated == {**{name: expected[name] for name in updated}, "name": "y"}
 
 
 async def test_a_change_is_made_only_where_the_query_still_holds(store):
     await store.insert({"city": "London"})
-    statement = store.statements.patch(1, {"city": "Paris"}, read(city="London"))
+    statement = update_one(store.shapes, 1, {"city": "Paris"}, read(city="London"))
     results = await asyncio.gather(*(store.records(statement) for _ in range(20)))
     assert sorted(map(len, results)) == [0] * 19 + [1]
 
@@ -344,14 +367,14 @@ CHANGES = [
 async def test_patches(store):
     for changes, expected in CHANGES:
         [stored] = await store.insert(ADA)
-        changed = await store.records(store.statements.patch(stored["id"], changes, EMPTY_QUERY))
+        changed = await store.records(update_one(store.shapes, stored["id"], changes, EMPTY_QUERY))
         assert changed == [{**STORED, **expected, "id": stored["id"]}], changes
 
 
 async def test_a_path_makes_objects_on_its_way(store):
     for data in [1, "x", {"a": 5}, {"a": [1]}, {"a": {"b": 1}}, None]:
         [stored] = await store.insert({"data": data})
-        statement = store.statements.patch(stored["id"], {"data.a.b": 1.5}, EMPTY_QUERY)
+        statement = update_one(store.shapes, stored["id"], {"data.a.b": 1.5}, EMPTY_QUERY)
         [changed] = await store.records(statement)
         assert changed["data"] == {"a": {"b": 1.5}}
 
@@ -366,7 +389,7 @@ async def test_update_operators_take_null_for_nothing(store):
         ({"data.a.b": 1.0, "data.n": 2}, {"data": {"a": {"b": 1.0}, "n": 2}}),
     ]:
         [stored] = await store.insert({})
-        changed = await store.records(store.statements.patch(stored["id"], changes, EMPTY_QUERY))
+        changed = await store.records(update_one(store.shapes, stored["id"], changes, EMPTY_QUERY))
         assert changed == [{**stored, **expected}], changes
 
 
@@ -383,7 +406,7 @@ async def test_decimals_are_rounded_and_bounded_as_the_column_says(sql_url, stor
 
     async def patched(changes):
         with translated(store.table):
-            [record] = await store.records(store.statements.patch(1, changes, EMPTY_QUERY))
+            [record] = await store.records(update_one(store.shapes, 1, changes, EMPTY_QUERY))
         return record["price"], record["free"]
 
     assert await patched({"$mul": {"price": "0.5", "free": "0.05"}}) == (
@@ -404,10 +427,10 @@ async def test_a_column_that_is_not_strict_may_hold_text_that_is_no_json(tmp_pat
         assert await store.find(data={"$contains": "no json"}) == [1, 2]
         assert await store.find(data={"a": 1}) == []
         [changed] = await store.records(
-            store.statements.patch(1, {"$push": {"data": 1}}, EMPTY_QUERY)
+            update_one(store.shapes, 1, {"$push": {"data": 1}}, EMPTY_QUERY)
         )
         assert changed["data"] == ["no json", 1]
-        [changed] = await store.records(store.statements.patch(2, {"data.n": 1}, EMPTY_QUERY))
+        [changed] = await store.records(update_one(store.shapes, 2, {"data.n": 1}, EMPTY_QUERY))
         assert changed["data"] == {"n": 1}
 
 
@@ -440,16 +463,16 @@ async def test_a_column_that_is_not_strict_may_hold_text_that_is_no_json(tmp_pat
 )
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
 def test_changes_that_cannot_be_are_refused_by_name(dialect, changes, named):
-    statements = offline(dialect, paths=MappingProxyType({**PATHS, "data.a": str}))
+    shapes = offline(dialect, paths=MappingProxyType({**PATHS, "data.a": str}))
     with pytest.raises(BadRequest, match=re.escape(named)):
-        statements.patch(1, changes, EMPTY_QUERY)
+        update_one(shapes, 1, changes, EMPTY_QUERY)
 
 
 async def test_remove(store):
     await store.insert({"name": "Ada"}, {"name": "Bob"})
-    statements = store.statements
-    assert await store.records(statements.remove(1, read(name="Bob"))) == []
-    assert await store.records(statements.remove(1, read(name="Ada"))) == [
+    shapes = store.shapes
+    assert await store.records(delete_one(shapes, 1, read(name="Bob"))) == []
+    assert await store.records(delete_one(shapes, 1, read(name="Ada"))) == [
         {**NOTHING, "id": 1, "name": "Ada"}
     ]
     assert await store.find() == [2]
@@ -465,10 +488,10 @@ async def test_upsert(sql_url, stores):
         UniqueConstraint("code"),
     )
     store = await stores(sql_url, model)
-    statements = store.statements
+    shapes = store.shapes
 
     async def upsert(record, columns=("code",)):
-        return await store.records(statements.upsert(statements.new_row(record), columns))
+        return await store.records(upsert_one(shapes, shapes.writer.new_row(record), columns))
 
     assert await upsert({"code": "a", "used": 1}) == [{"id": 1, "code": "a", "used": 1}]
     assert await upsert({"code": "a", "used": 2}) == [{"id": 1, "code": "a", "used": 2}]
@@ -486,23 +509,23 @@ async def test_many_come_back_in_the_order_that_they_had(store):
     await store.insert(
         *({"age": age, "name": name} for age, name in zip([3, 1, None, 2], "abcd", strict=True))
     )
-    statements = store.statements
+    shapes = store.shapes
     query = read(name={"$ne": "b"}, **{"$sort": {"age": -1}, "$select": ["age", "name"]})
-    changed = await store.records(statements.patch_many({"age": 9}, query), query.select)
+    changed = await store.records(update_many(shapes, {"age": 9}, query), query.select)
     assert [(record["id"], record["age"]) for record in changed] == [(1, 9), (4, 9), (3, 9)]
-    unsorted = await store.records(statements.patch_many({"$inc": {"age": 1}}, EMPTY_QUERY))
+    unsorted = await store.records(update_many(shapes, {"$inc": {"age": 1}}, EMPTY_QUERY))
     assert [(record["id"], record["age"]) for record in unsorted] == [
         (1, 10),
         (2, 2),
         (3, 10),
         (4, 10),
     ]
-    assert await store.records(statements.patch_many({"age": 1}, read(name="x"))) == []
+    assert await store.records(update_many(shapes, {"age": 1}, read(name="x"))) == []
     query = read(**{"$sort": {"name": -1}})
     for number in 1, 2:  # with the same text
-        changed = await store.records(statements.patch_many({"age": number}, query))
+        changed = await store.records(update_many(shapes, {"age": number}, query))
         assert {record["age"] for record in changed} == {number}
-    removed = await store.records(statements.remove_many(query))
+    removed = await store.records(delete_many(shapes, query))
     assert [record["id"] for record in removed] == [4, 3, 2, 1]
     assert await store.find() == []
 
@@ -519,7 +542,7 @@ async def test_other_properties_go_into_the_extra_column(sql_url, stores):
         Column("more", JSON(none_as_null=True)),
     )
     store = await stores(sql_url, model, extra="more", paths={"color": str, "size.w": int})
-    statements = store.statements
+    shapes = store.shapes
     stored = await store.insert(
         {"text": "a", "color": "red", "none": None, "more": 1}, {"text": "b"}
     )
@@ -535,7 +558,7 @@ async def test_other_properties_go_into_the_extra_column(sql_url, stores):
         await store.find(more=1)
 
     async def patched(id, changes):
-        return await store.records(statements.patch(id, changes, EMPTY_QUERY))
+        return await store.records(update_one(shapes, id, changes, EMPTY_QUERY))
 
     assert await patched(1, {"color": None, "x": [1]}) == [
         {"id": 1, "text": "a", "color": None, "none": None, "more": 1, "x": [1]}
@@ -545,12 +568,12 @@ async def test_other_properties_go_into_the_extra_column(sql_url, stores):
     ]
     with pytest.raises(BadRequest, match=re.escape("x.y")):
         await patched(2, {"x.y": 1})
-    assert statements.changed_row({"x": 1}) is None
+    assert shapes.writer.changed_row({"x": 1}) is None
     query = read(**{"$select": ["x", "size.w"]})
-    assert await store.records(statements.get(2, query), query.select) == [
+    assert await store.records(select_by_id(shapes, 2, query), query.select) == [
         {"x": 1, "id": 2, "size": {"w": 5}}
     ]
-    updated = await store.records(statements.update(2, {"y": 1}, EMPTY_QUERY))
+    updated = await store.records(replace_one(shapes, 2, {"y": 1}, EMPTY_QUERY))
     assert updated == [{"id": 2, "text": None, "y": 1}]
 
 
@@ -561,9 +584,9 @@ async def test_a_property_of_an_extra_column_does_not_hide_a_column(sql_url, sto
     text = f"insert into notes (more) values ({place})"
     await store.database.execute(text, '{"id": 5, "text": "x", "y": 1}')
     await store.database.execute(text, "[1]")
-    records = await store.records(store.statements.page(EMPTY_QUERY))
+    records = await store.records(select_page(store.shapes, EMPTY_QUERY))
     assert records == [{"id": 1, "text": None, "y": 1}, {"id": 2, "text": None}]
-    changed = await store.records(store.statements.patch(2, {"z": 1}, EMPTY_QUERY))
+    changed = await store.records(update_one(store.shapes, 2, {"z": 1}, EMPTY_QUERY))
     assert changed == [{"id": 2, "text": None, "z": 1}]
 
 
@@ -581,28 +604,28 @@ async def test_values_made_by_python_and_by_the_database(sql_url, stores):
         Column("double", Integer, Computed("changed * 2")),
     )
     store = await stores(sql_url, model)
-    statements = store.statements
+    shapes = store.shapes
     assert await store.insert({"name": "a"}) == [
         {"id": 1, "name": "a", "made": "new", "changed": 0, "double": 0}
     ]
-    changed = await store.records(statements.patch(1, {"name": "b"}, EMPTY_QUERY))
+    changed = await store.records(update_one(shapes, 1, {"name": "b"}, EMPTY_QUERY))
     assert changed == [{"id": 1, "name": "b", "made": "new", "changed": 1, "double": 2}]
-    changed = await store.records(statements.patch(1, {"changed": 5}, EMPTY_QUERY))
+    changed = await store.records(update_one(shapes, 1, {"changed": 5}, EMPTY_QUERY))
     assert changed[0]["changed"] == 5
-    changed = await store.records(statements.update(1, {"made": None}, EMPTY_QUERY))
+    changed = await store.records(replace_one(shapes, 1, {"made": None}, EMPTY_QUERY))
     assert changed == [{"id": 1, "name": None, "made": None, "changed": 1, "double": 2}]
-    assert statements.changed_row({"name": "c"}) == (("name", "changed"), ("c", 1))
+    assert shapes.writer.changed_row({"name": "c"}) == (("name", "changed"), ("c", 1))
     with pytest.raises(BadRequest, match="double"):
-        statements.new_row({"double": 1})
+        shapes.writer.new_row({"double": 1})
 
 
 def test_a_record_brings_its_id_where_nothing_makes_one():
     model = Table("keyed", MetaData(), Column("key", Text, primary_key=True))
-    statements = offline("sqlite", model)
-    assert statements.new_row({"key": "a"}) == (("key",), ("a",))
+    shapes = offline("sqlite", model)
+    assert shapes.writer.new_row({"key": "a"}) == (("key",), ("a",))
     for record in {}, {"key": None}:
         with pytest.raises(BadRequest, match="'key' is missing"):
-            statements.new_row(record)
+            shapes.writer.new_row(record)
 
 
 async def test_lists_of_arrays(sql_url, stores):
@@ -639,20 +662,20 @@ async def shared(postgresql_schema):
         yield store
 
 
-async def insert_shared(store, *records):
+async def store_shared(store, *records):
     """Store records as those of several calls; None for each that was refused."""
     stored = [None] * len(records)
-    rows = [store.statements.new_row(record) for record in records]
-    for positions, statement in store.statements.insert_shared(rows):
-        records = store.statements.shared_reader(await store.rows(statement))
+    rows = [store.shapes.writer.new_row(record) for record in records]
+    for positions, statement in insert_shared(store.shapes, rows):
+        records = inserted_shared(store.shapes, await store.rows(statement))
         for position, record in zip(positions, records, strict=True):
             stored[position] = record
     return stored
 
 
 async def test_shared_inserts(shared):
-    assert shared.statements.shares_inserts
-    stored = await insert_shared(shared, ADA, {"age": 5}, ADA, {"city": "x"})
+    assert shared.shapes.shares_inserts
+    stored = await store_shared(shared, ADA, {"age": 5}, ADA, {"city": "x"})
     assert stored[0] == STORED
     assert stored[2] == {**STORED, "id": stored[2]["id"]}
     assert [record["city"] for record in stored] == ["London", "Oslo", "London", "x"]
@@ -661,21 +684,21 @@ async def test_shared_inserts(shared):
 async def test_a_refused_record_does_not_keep_others_out(postgresql_schema, stores):
     model = Table("keyed", MetaData(), Column("key", Text, primary_key=True), Column("n", Integer))
     store = await stores(postgresql_schema, model)
-    assert store.statements.shares_inserts
-    stored = await insert_shared(store, {"key": "a"}, {"key": "b", "n": 1}, {"key": "c"})
+    assert store.shapes.shares_inserts
+    stored = await store_shared(store, {"key": "a"}, {"key": "b", "n": 1}, {"key": "c"})
     assert stored == [{"key": "a", "n": None}, {"key": "b", "n": 1}, {"key": "c", "n": None}]
-    stored = await insert_shared(store, {"key": "b", "n": 5}, {"key": "d", "n": 5})
+    stored = await store_shared(store, {"key": "b", "n": 5}, {"key": "d", "n": 5})
     assert stored == [None, {"key": "d", "n": 5}]
 
 
 async def test_shared_patches(shared):
     await shared.insert(*({"age": 0, "name": name} for name in "abcd"))
     rows = [
-        shared.statements.changed_row({"age": number, "tags": [str(number)] * number})
+        shared.shapes.writer.changed_row({"age": number, "tags": [str(number)] * number})
         for number in range(4)
     ]
-    statement = shared.statements.patch_shared([3, 1, 99, 2], rows, read(name={"$ne": "a"}))
-    changed = shared.statements.shared_changes(await shared.database.run(statement, 30))
+    statement = update_shared(shared.shapes, [3, 1, 99, 2], rows, read(name={"$ne": "a"}))
+    changed = updated_shared(shared.shapes, await shared.database.run(statement, 30))
     assert {key: record["age"] for key, record in changed.items()} == {2: 3, 3: 0}
     assert {tuple(record["tags"]) for record in changed.values()} == {(), ("3", "3", "3")}
 
@@ -685,9 +708,9 @@ async def test_shared_patches_never_wait_for_each_other(shared):
     ids = [*range(1, 41)]
 
     async def patch(order):
-        rows = [shared.statements.changed_row({"age": 1})] * len(order)
+        rows = [shared.shapes.writer.changed_row({"age": 1})] * len(order)
         for _ in range(10):
-            await shared.records(shared.statements.patch_shared(order, rows, EMPTY_QUERY))
+            await shared.records(update_shared(shared.shapes, order, rows, EMPTY_QUERY))
 
     await asyncio.gather(*map(patch, [ids, ids[::-1], ids[::2] + ids[1::2], ids[20:] + ids[:20]]))
 
@@ -697,14 +720,14 @@ def test_nothing_is_shared_on_sqlite_or_without_known_ids():
 
 
 def test_changes_that_go_alone():
-    statements = offline("postgresql", paths=MappingProxyType(PATHS))
+    shapes = offline("postgresql", paths=MappingProxyType(PATHS))
     for changes in {}, {"$inc": {"age": 1}}, {"data.color": "x"}, {"nme": 1}:
-        assert statements.changed_row(changes) is None
+        assert shapes.writer.changed_row(changes) is None
     with pytest.raises(BadRequest, match="age"):
-        statements.changed_row({"age": "x"})
+        shapes.writer.changed_row({"age": "x"})
 
 
 async def test_the_texts_of_other_options_are_others(store):
     other = Store(store.database, store.table, SQLOptions(nulls="last"))
-    assert isinstance(other.statements.page(read(**{"$sort": {"age": 1}})), Statement)
+    assert isinstance(select_page(other.shapes, read(**{"$sort": {"age": 1}})), Statement)
     assert people().name == other.table.name

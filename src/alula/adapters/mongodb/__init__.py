@@ -16,12 +16,14 @@ from alula.adapters.mongodb._bson_types import (
     resolve_query_object_id,
 )
 from alula.adapters.mongodb._changes import publish_changes
+from alula.adapters.mongodb._database import Database
 from alula.adapters.mongodb._errors import check_connection
 from alula.adapters.mongodb._service import MongoDBService
 from alula.adapters.mongodb._transactions import transaction
 
 __all__ = [
     "JSON_ENCODERS",
+    "Database",
     "MongoDBService",
     "ObjectIdSchema",
     "check_connection",

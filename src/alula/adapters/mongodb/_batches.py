@@ -343,7 +343,7 @@ def _key(
     if not query and not more:
         return operation, id(model), options.seconds
     try:
-        # As bytes: 1 == True in Python, but not in MongoDB.
+        # Compare bytes: 1 == True in Python, but not in MongoDB.
         sent = bson.encode({"query": query, **more}, codec_options=model.codec_options)
     except Exception:  # noqa: BLE001  # what cannot be encoded fails in a query of its own
         return None
@@ -385,14 +385,14 @@ async def find_batch(
     except Exception as error:  # noqa: BLE001  # an id cannot be sent, or a record not be read
         records = dict.fromkeys(wanted, error)
     else:
-        # Without records whose id only counts as equal: Decimal128("5") for 5, or "ann" for "ANN"
-        # by the collation of the collection.
+        # Leave out records whose id is another value that MongoDB takes for equal: Decimal128("5")
+        # for 5, or "ann" for "ANN" where the collection has such a collation.
         asked = frozenset(wanted)
         hashable = [record for record in documents if isinstance(record["_id"], Hashable)]
         records = {record["_id"]: record for record in hashable if record["_id"] in asked}
-    # These are queried one by one: an id that was not found as it is (only an ObjectId equals
-    # nothing but itself: 5 also finds 5.0, and by a collation "a" finds "A"), and each id of a
-    # query that failed because of one of them.
+    # Two sorts of ids are queried one by one. An id that was not found may still find a record
+    # with an equal id: 5 finds 5.0, and "a" finds "A" under some collations; only an ObjectId
+    # equals nothing else. And if the query failed because of one id, each is tried alone.
     unsure = [key for key in wanted if key not in records and type(key) is not ObjectId]
     unsure += [key for key, record in records.items() if isinstance(record, Exception)]
     if unsure:
@@ -415,7 +415,7 @@ async def page_batch(
             cursor = await model.aggregate(pages_and_total(stages, part), **options)
             (document,) = await cursor.to_list()
         except errors.OperationFailure as error:
-            # Without the total it may fit. If it is refused for another reason, so is that one.
+            # A page without the total may fit. If something else is wrong, that query fails, too.
             if len(wanted) == 1 and (was_refused(error) or error.code in TOO_LARGE):
                 return [None]
             raise
@@ -565,8 +565,8 @@ async def patch_batch(
         record.update(fields)
         results[position] = record
         positions.append(position)
-        # Without upsert a record that is gone would count as changed. The simple collation, because
-        # that of the collection may take "a" for "A" in the comparison.
+        # `upsert` tells a record that is gone from one that has changed. The simple collation is
+        # needed because that of the collection may take "a" for "A" in the comparison.
         same = {"$eq": ["$$ROOT", {"$literal": before}]}
         after = {"$mergeObjects": ["$$ROOT", {"$literal": RawBSONDocument(changes)}]}
         change = [{"$replaceWith": {"$cond": [same, after, None]}}]
@@ -608,7 +608,7 @@ async def _read_for_patches(model: Collection, filter: Filter, ids: list[Any]) -
 def _read_after(model: Collection, before: RawBSONDocument, changes: bytes) -> _Read | None:
     """Return a record as the next patch expects it; None if the next patch must go alone."""
     try:
-        # Without the codec of the collection: the values stay exactly what the database has.
+        # The collection's codec is not used: the values stay exactly what the database has.
         merged = bson.encode({**RawBSONDocument(before.raw), **RawBSONDocument(changes)})
     except Exception:  # noqa: BLE001  # a value that Python cannot have, such as a date after 9999
         return None

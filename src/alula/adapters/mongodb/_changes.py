@@ -136,7 +136,7 @@ class _Changes:
         self._channels = channels
         self._handle = handle
         self._service = service
-        # Of its own: a bus numbers the events of the process, and never gets these.
+        # An origin of its own: the bus numbers the events of this process, and never gets these.
         self._origin = secrets.token_urlsafe(9)
         self._sequence = 0
         self._token: Mapping[str, Any] | None = None

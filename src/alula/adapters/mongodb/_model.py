@@ -86,6 +86,12 @@ class ModelSource:
         # Shielded: a caller that gives up must not end the attempt for the others.
         return await asyncio.shield(self._attempt)
 
+    def forget(self) -> None:
+        """Let the next caller ask a function again: its client may be closed by then."""
+        # A collection is callable, too, and says only that it is not a function.
+        if callable(self._model) and not isinstance(self._model, AsyncCollection):
+            self.collection = None
+
     async def prepare(self, owner: str) -> None:
         """Resolve the model before the first call; a failure is logged.
 
@@ -107,7 +113,7 @@ class ModelSource:
 
 
 def _task(work: Coroutine[Any, Any, Collection]) -> asyncio.Task[Collection]:
-    # In a context of its own: the time limit of the call that began it must not end it for others.
+    # A new context: the time limit of the call that began it must not end it for others.
     return asyncio.get_running_loop().create_task(work, context=Context())
 
 

@@ -176,5 +176,5 @@ def _parts(ids: list[Id]) -> Iterator[list[Id]]:
 
 def _key(id: Id) -> Id:
     """Return a dict key that tells one ``_id`` from another."""
-    # As BSON: an _id may be an object, and 1 == True in Python but not in MongoDB.
+    # Encoded as BSON: an _id may be an object, and 1 == True in Python but not in MongoDB.
     return id if type(id) is ObjectId else bson.encode({"": id})

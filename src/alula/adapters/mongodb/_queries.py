@@ -341,8 +341,9 @@ def stages_of(query: Query, filter: Filter, projection: Mapping[str, Any] | None
         stages.append({"$limit": query.limit})
     if projection:
         if sorts_by_index(query):
-            # Without it the database reads the selected fields alone and takes the index of a list
-            # for a name: no document has a field ``tags.0``, so the order would be arbitrary.
+            # This stage keeps the database from reading the selected fields only. It would then
+            # take the index of a list for a name: no document has a field ``tags.0``, so the order
+            # would be arbitrary.
             stages.append({"$replaceWith": "$$ROOT"})
         stages.append({"$project": dict(projection)})
     return stages

@@ -161,6 +161,10 @@ class MongoDBService(AdapterService[MongoDBOptions]):
             self.options = replace(self.options, seconds=seconds)
         await self._source.prepare(f"the service {path!r}")
 
+    async def teardown(self, app: Any, path: str) -> None:  # noqa: ARG002  # teardown gets both
+        """Forget the collection of a function, which the next setup may open anew."""
+        self._source.forget()
+
     def options_for(self, params: Params) -> MongoDBOptions:
         """Return the options of a call: those of the service, changed by its params.
 
@@ -302,7 +306,7 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         with translated:
             find_options = translator.options_by_id("get", params, query)
             if options.id == "_id" and params.docdb is None and params.pipeline is None:
-                # Without a limit around it: a batch has its own (bench mongodb get: -6 %).
+                # No time limit around it: a batch has its own (bench mongodb get: -6 %).
                 model = await self._model_for(params, options)
                 key, criteria = translator.key(id), translator.filter(query)
                 record = await self._batches.get(model, key, criteria, options, find_options)
@@ -385,7 +389,7 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         translator = self._translator_for(options)
         plain = params.docdb is None and params.collation is None and query.select is None
         if plain and id is not None and changes and options.id == "_id":
-            # Without a limit around it, as in `_get` (bytecodes of a patch and a create: -5 %).
+            # No time limit around it, as in `_get` (bytecodes of a patch and a create: -5 %).
             with translated:
                 model = await self._model_for(params, options)
                 alone = partial(self._change, model, id, changes, query, params, options)
@@ -439,7 +443,7 @@ class MongoDBService(AdapterService[MongoDBOptions]):
                     raise
             else:
                 return (sizes[0]["records"], sizes[0]["bytes"]) if sizes else (0, 0)
-        # Of what aggregations refuse, such as $near, or on a server without $bsonSize.
+        # The aggregation was refused: the query has $near, or the server lacks $bsonSize.
         return await super()._measure(query, params, options, bound)
 
     # -- single commands -----------------------------------------------------------------------
@@ -457,7 +461,7 @@ class MongoDBService(AdapterService[MongoDBOptions]):
         arguments = translator.find_arguments(query, params)
         if query.select is None or not sorts_by_index(query) or "projection" in params.docdb:
             return await model.find(**arguments).to_list()
-        # With a projection the database would sort by the selected fields alone, as in stages_of().
+        # As in stages_of(): with a projection, the database would sort by the selected fields only.
         records = await model.find(**{**arguments, "projection": None}).to_list()
         return list(map(selector(query.select, options.id), records))
 

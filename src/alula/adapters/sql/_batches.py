@@ -30,8 +30,19 @@ from alula.adapters.sql._database import Database
 from alula.adapters.sql._errors import is_outage, was_undone
 from alula.adapters.sql._operation import Operation
 from alula.adapters.sql._statement import Row, Statement
-from alula.adapters.sql._statements._rows import NewRow
-from alula.adapters.sql._statements._shared_pages import pages_of, shared_pages
+from alula.adapters.sql._statements._data import NewRow
+from alula.adapters.sql._statements._reads import pages_of, select_by_ids, shared_pages
+from alula.adapters.sql._statements._writes import (
+    insert_one,
+    insert_shared,
+    inserted_shared,
+    update_by_row,
+    update_in_turn,
+    update_one,
+    update_shared,
+    updated_in_turn,
+    updated_shared,
+)
 from alula.query import EMPTY_QUERY, Query
 from alula.types import Record
 
@@ -69,7 +80,7 @@ class Batches:
     async def get(self, operation: Operation, key: object, query: Query) -> Record | None:
         """Return the record with an id that meets a query, None if there is none."""
         batch: Key = None
-        if operation.statements.finds_by_id:
+        if operation.shapes.finds_by_id:
             batch = self._key_of("get", operation, query, query.select)
         if batch is not None:
             batcher = self._batchers.get(batch) or self._start(
@@ -83,7 +94,7 @@ class Batches:
 
     async def page(self, operation: Operation, statement: Statement) -> Sequence[Row]:
         """Return the rows of a statement for a page."""
-        if self._is_postgresql and operation.statements.shares_pages:
+        if self._is_postgresql and operation.shapes.shares_pages:
             batch = "page", operation.key, statement.text
             batcher = self._batchers.get(batch) or self._start(batch, 2, _page_batch, operation)
             result: Any = await batcher.load(statement)
@@ -93,7 +104,7 @@ class Batches:
         return await operation.run(statement)
 
     async def create(self, operation: Operation, row: NewRow) -> Record:
-        """Store a new record and return it; only where `Statements.shares_inserts` says so."""
+        """Store a new record and return it; only where `Shapes.shares_inserts` says so."""
         batch = "create", operation.key
         batcher = self._batchers.get(batch) or self._start(batch, 2, _create_batch, operation)
         record: Any = await batcher.load(row)
@@ -106,10 +117,10 @@ class Batches:
         self, operation: Operation, key: object, changes: Mapping[str, Any], query: Query
     ) -> Record | None:
         """Change a record and return it as it is then, None if there is none."""
-        statements = operation.statements
-        row = statements.changed_row(changes) if statements.shares_changes else None
+        shapes = operation.shapes
+        row = shapes.writer.changed_row(changes) if shapes.shares_changes else None
         if row is None:
-            return await operation.change(statements.patch(key, changes, query), query)
+            return await operation.change(update_one(shapes, key, changes, query), query)
         patch = _Patch(key, row, query)
         batch = self._key_of("patch", operation, query, row.columns)
         if batch is None:
@@ -139,7 +150,10 @@ class Batches:
         """Return what calls of one batch have in common, None if this call cannot join any."""
         if query is EMPTY_QUERY:
             return name, operation.key, more
-        key = name, operation.key, more, *operation.statements.criteria(query)
+        # Equal criteria are not one to the database: in Python, 1 equals True.
+        parameters: list[object] = []
+        conditions = operation.shapes.criteria.conditions(query, parameters)
+        key = name, operation.key, more, conditions, tuple(parameters)
         try:
             hash(key)
         except TypeError:  # a list among the values
@@ -172,12 +186,13 @@ async def _get_batch(operation: Operation, query: Query, keys: list[Any]) -> lis
     """Return the record or None for each id."""
     if len(keys) == 1:
         return [await operation.get(keys[0], query)]
-    statements = operation.statements
+    shapes = operation.shapes
     wanted = list(dict.fromkeys(keys))
-    rows = await operation.run(statements.get_many(wanted, query))
-    stored_keys = map(itemgetter(statements.id_position(query.select)), rows)
-    records = dict(zip(stored_keys, statements.reader(query.select)(rows), strict=True))
-    if statements.table.dialect == "sqlite" and statements.table.id.type.name == "text":
+    rows = await operation.run(select_by_ids(shapes, wanted, query))
+    selection = shapes.selection(query.select)
+    stored_keys = map(itemgetter(selection.id_position), rows)
+    records = dict(zip(stored_keys, selection.read(rows), strict=True))
+    if shapes.table.dialect == "sqlite" and shapes.table.id.type.name == "text":
         # To SQLite, an id in another case may be the same (`collate nocase`), or one with blanks
         # behind it (`collate rtrim`). Then the statement has found a record with such an id.
         alike = {str(key).casefold().rstrip() for key in records}
@@ -203,17 +218,16 @@ async def _page_batch(operation: Operation, pages: list[Statement]) -> list[Any]
 
 
 async def _create_alone(operation: Operation, row: NewRow) -> Record:
-    return (await operation.create([operation.statements.insert(row)], None))[0]
+    return (await operation.create([insert_one(operation.shapes, row)], None))[0]
 
 
 async def _create_batch(operation: Operation, rows: list[NewRow]) -> list[Any]:
     """Return the stored record for each new row, `ALONE` for those that were refused."""
-    statements = operation.statements
     if len(rows) == 1:
         return [await _create_alone(operation, rows[0])]
     results: list[Any] = [ALONE] * len(rows)
 
-    async def insert(part: tuple[list[int], Statement]) -> None:
+    async def store(part: tuple[list[int], Statement]) -> None:
         positions, statement = part
         try:
             stored = await operation.run(statement, writes=True)
@@ -221,15 +235,17 @@ async def _create_batch(operation: Operation, rows: list[NewRow]) -> list[Any]:
             if not was_undone(error):
                 raise
             return
-        for position, record in zip(positions, statements.shared_reader(stored), strict=True):
+        for position, record in zip(
+            positions, inserted_shared(operation.shapes, stored), strict=True
+        ):
             # Refused, most often since a unique value is taken. Alone, it learns why.
             results[position] = ALONE if record is None else record
 
-    parts = statements.insert_shared(rows)
+    parts = insert_shared(operation.shapes, rows)
     if len(parts) == 1:
-        await insert(parts[0])
+        await store(parts[0])
         return results
-    outcomes = await asyncio.gather(*map(insert, parts), return_exceptions=True)
+    outcomes = await asyncio.gather(*map(store, parts), return_exceptions=True)
     for (positions, _), outcome in zip(parts, outcomes, strict=True):
         if outcome is not None:
             for position in positions:
@@ -244,10 +260,10 @@ async def _patch_batch(operation: Operation, query: Query, patches: list[_Patch]
     """
     if len(patches) == 1:
         return [await _patch_alone(operation, patches[0])]
-    statements = operation.statements
+    shapes = operation.shapes
     keys, rows = [patch.key for patch in patches], [patch.row for patch in patches]
-    changed = await operation.run(statements.patch_shared(keys, rows, query), writes=True)
-    records = statements.shared_changes(changed)
+    changed = await operation.run(update_shared(shapes, keys, rows, query), writes=True)
+    records = updated_shared(shapes, changed)
     locked = [key in records and records[key] is None for key in keys]
     return [
         ALONE if is_locked else _selected(operation, patch, records.get(patch.key))
@@ -259,10 +275,10 @@ async def _patch_in_turn(operation: Operation, query: Query, patches: list[_Patc
     """Return one record as it is after each patch, None where it did not meet the query."""
     if len(patches) == 1:
         return [await _patch_alone(operation, patches[0])]
-    statements = operation.statements
+    shapes = operation.shapes
     rows = [patch.row for patch in patches]
-    statement = statements.patch_in_turn(patches[0].key, rows, query)
-    records = statements.changes_in_turn(await operation.run(statement, writes=True))
+    statement = update_in_turn(shapes, patches[0].key, rows, query)
+    records = updated_in_turn(shapes, await operation.run(statement, writes=True))
     return [_selected(operation, patch, records.get(at)) for at, patch in enumerate(patches)]
 
 
@@ -273,12 +289,12 @@ def _selected(
     select = patch.query.select
     if select is None or result is None or isinstance(result, Exception):
         return result
-    return selector(select, operation.statements.table.id.name)(result)
+    return selector(select, operation.shapes.table.id.name)(result)
 
 
 async def _patch_alone(operation: Operation, patch: _Patch) -> Record | None:
     key, row, query = patch
-    return await operation.change(operation.statements.patch_row(key, row, query), query)
+    return await operation.change(update_by_row(operation.shapes, key, row, query), query)
 
 
 _GOES_ALONE: Final[Mapping[Callable[..., Any], Callable[[Exception], bool]]] = {

@@ -21,8 +21,8 @@ from alula.adapters.sql._drivers._driver import Driver, LocalServer, Transaction
 from alula.adapters.sql._drivers._sqlite import SQLite
 from alula.adapters.sql._errors import translated
 from alula.adapters.sql._names import Dialect
+from alula.adapters.sql._own_sql import OwnSQL, own_statement
 from alula.adapters.sql._statement import Row, Statement
-from alula.adapters.sql._statements._own_sql import OwnSQL, own_statement
 from alula.adapters.sql._statements._search import search_indexes
 from alula.adapters.sql._tables._ddl import create_statements
 from alula.adapters.sql._tables._declarations import Declaration, is_declared, one_of_each

@@ -14,9 +14,25 @@ from alula._events import note_outcome
 from alula.adapters.sql._database import Database
 from alula.adapters.sql._errors import is_serialization_failure
 from alula.adapters.sql._options import NO_CALL_OPTIONS, CallOptions
+from alula.adapters.sql._own_sql import Condition
 from alula.adapters.sql._statement import Executor, Row, Statement
-from alula.adapters.sql._statements._statements import NewRow, Select, Statements, TwoSteps
-from alula.adapters.sql._statements._where import Condition
+from alula.adapters.sql._statements._data import NewRow
+from alula.adapters.sql._statements._reads import (
+    page_records,
+    select_by_id,
+    select_count,
+    select_page,
+    select_page_and_total,
+    select_plan,
+    select_size,
+)
+from alula.adapters.sql._statements._shapes import Select, Shapes
+from alula.adapters.sql._statements._writes import (
+    TwoSteps,
+    insert_many,
+    select_upserted,
+    upsert_one,
+)
 from alula.errors import BadRequest
 from alula.query import Query
 from alula.types import Record
@@ -54,7 +70,7 @@ class Operation:
 
     Args:
         database: The database.
-        statements: Makes the statements.
+        shapes: The shapes of the statements.
         seconds: How long each may run, None for no limit.
         call: What ``params.sql`` sets.
         where: The condition in it, compiled.
@@ -64,23 +80,23 @@ class Operation:
         key: What must be the same for calls that share one, beside what they ask for.
     """
 
-    __slots__ = ("call", "database", "is_plain", "key", "seconds", "statements", "where")
+    __slots__ = ("call", "database", "is_plain", "key", "seconds", "shapes", "where")
 
     def __init__(
         self,
         database: Database,
-        statements: Statements,
+        shapes: Shapes,
         seconds: float | None,
         call: CallOptions = NO_CALL_OPTIONS,
         where: Condition | None = None,
     ) -> None:
         self.database = database
-        self.statements = statements
+        self.shapes = shapes
         self.seconds = seconds
         self.call = call
         self.where = where
         self.is_plain = call is NO_CALL_OPTIONS
-        self.key = statements, seconds
+        self.key = shapes, seconds
 
     # -- running -------------------------------------------------------------------------------
 
@@ -143,33 +159,33 @@ class Operation:
 
     async def get(self, key: object, query: Query) -> Record | None:
         """Return the record with an id that meets a query."""
-        statement = self.statements.get(key, query, where=self.where, lock=self.call.lock)
-        records = self.statements.reader(query.select)(await self.run(statement))
+        statement = select_by_id(self.shapes, key, query, where=self.where, lock=self.call.lock)
+        records = self.shapes.selection(query.select).read(await self.run(statement))
         return records[0] if records else None
 
     async def page(self, query: Query, run: Run | None = None) -> list[Record]:
         """Return the records of a query; ``run`` runs its statement in place of `run`."""
-        statement = self.statements.page(query, where=self.where, lock=self.call.lock)
-        return self.statements.reader(query.select)(await (run or self.run)(statement))
+        statement = select_page(self.shapes, query, where=self.where, lock=self.call.lock)
+        return self.shapes.selection(query.select).read(await (run or self.run)(statement))
 
     async def page_and_total(
         self, query: Query, run: Run | None = None
     ) -> tuple[list[Record], int]:
         """Return the records of a page, and how many there are without ``limit`` and ``skip``."""
-        statement = self.statements.page_and_total(query, where=self.where)
+        statement = select_page_and_total(self.shapes, query, where=self.where)
         rows = await (run or self.run)(statement)
         total: int = rows[0][-1]
-        return self.statements.page_reader(query.select)(rows), total
+        return page_records(self.shapes.selection(query.select), rows), total
 
     async def count(self, query: Query, at_most: int | None = None) -> int:
         """Return how many records meet a query, counted up to a number."""
-        rows = await self.run(self.statements.count(query, at_most, where=self.where))
+        rows = await self.run(select_count(self.shapes, query, at_most, where=self.where))
         total: int = rows[0][0]
         return total
 
     async def measure(self, query: Query) -> tuple[int, int]:
         """Return how many records meet a query, and how many bytes they have."""
-        rows = await self.run(self.statements.measure(query, where=self.where))
+        rows = await self.run(select_size(self.shapes, query, where=self.where))
         records: int = rows[0][0]
         size: int = rows[0][1]
         return records, size
@@ -182,7 +198,7 @@ class Operation:
         """
         is_postgresql = self.database.dialect == "postgresql"
         if not query.criteria.parts and self.is_plain:
-            table = self.statements.table
+            table = self.shapes.table
             name: str = table.sql
             if not is_postgresql:
                 name = table.name
@@ -196,7 +212,7 @@ class Operation:
         counted = await self.count(query, EXACT_UP_TO + 1)
         if counted <= EXACT_UP_TO:
             return counted
-        rows = await self.run(self.statements.explain(query, where=self.where))
+        rows = await self.run(select_plan(self.shapes, query, where=self.where))
         planned: int = json.loads(rows[0][0])[0]["Plan"]["Plan Rows"]
         return max(counted, planned)
 
@@ -208,11 +224,11 @@ class Operation:
         Raises:
             BadRequest: The database has not stored all of them.
         """
-        reader = self.statements.reader(select)
+        read = self.shapes.selection(select).read
         results = await self.run_all(statements)
         if not all(results):
             raise BadRequest(_NOT_STORED)
-        return [record for rows in results for record in reader(rows)]
+        return [record for rows in results for record in read(rows)]
 
     async def upsert(self, rows: Sequence[NewRow], select: Select) -> list[Record]:
         """Store records, or change those with their unique values; all or none.
@@ -220,21 +236,21 @@ class Operation:
         Raises:
             BadRequest: The database has not stored all of them.
         """
-        columns, statements = self.call.upsert, self.statements
+        columns, shapes = self.call.upsert, self.shapes
         has_old = self.database.version >= _RETURNS_OLD
-        upserts = [statements.upsert(row, columns, select, has_old=has_old) for row in rows]
+        upserts = [upsert_one(shapes, row, columns, select, has_old=has_old) for row in rows]
         if self.database.dialect == "postgresql":
             results = await self.run_all(upserts)
             are_new = [bool(rows and rows[0][-1]) for rows in results]
         else:  # there is one writer, so nobody stores one between the two
-            looks = [statements.upserted(row, columns) for row in rows]
+            looks = [select_upserted(shapes, row, columns) for row in rows]
             pairs = itertools.chain.from_iterable(zip(looks, upserts, strict=True))
             found = await self.run_all(list(pairs))
             are_new, results = [not rows for rows in found[::2]], found[1::2]
         if not all(results):
             raise BadRequest(_NOT_STORED)
-        reader = statements.reader(select)
-        records = [record for rows in results for record in reader(rows)]
+        read = shapes.selection(select).read
+        records = [record for rows in results for record in read(rows)]
         note_outcome(records, ["created" if is_new else "patched" for is_new in are_new])
         return records
 
@@ -244,27 +260,28 @@ class Operation:
         Raises:
             BadRequest: The database has not stored all of them.
         """
-        parts = self.statements.insert_many(new, select)
+        parts = insert_many(self.shapes, new, select)
         results = await self.run_all([statement for _, statement in parts])
-        reader = self.statements.reader(select)
+        read = self.shapes.selection(select).read
         stored: list[Record] = [{}] * len(new)
         for (positions, _), rows in zip(parts, results, strict=True):
             if len(rows) != len(positions):
                 raise BadRequest(_NOT_STORED)
-            for position, record in zip(positions, reader(rows), strict=True):
+            for position, record in zip(positions, read(rows), strict=True):
                 stored[position] = record
         return stored
 
     async def change(self, statement: Statement, query: Query) -> Record | None:
         """Run a change of one record and return the record, None if none was changed."""
-        records = self.statements.reader(query.select)(await self.run(statement, writes=True))
+        rows = await self.run(statement, writes=True)
+        records = self.shapes.selection(query.select).read(rows)
         return records[0] if records else None
 
     async def change_many(self, change: Statement | TwoSteps, query: Query) -> list[Record]:
         """Run a change of many records and return these in the order of the query."""
-        reader = self.statements.reader(query.select)
+        read = self.shapes.selection(query.select).read
         if isinstance(change, Statement):
-            return reader(await self.run(change, writes=True))
+            return read(await self.run(change, writes=True))
 
         async def run() -> list[Record]:
             async with self._transaction() as executor:
@@ -272,6 +289,6 @@ class Operation:
                 if not selected:
                     return []
                 changed = await executor.run(change.second(selected), self.seconds, writes=True)
-            return reader(change.ordered(selected, changed))
+            return read(change.ordered(selected, changed))
 
         return await self._repeated(run)

@@ -30,10 +30,17 @@ from alula.adapters.sql._database import Database
 from alula.adapters.sql._errors import raise_translated, translated
 from alula.adapters.sql._operation import EXACT_UP_TO, Operation
 from alula.adapters.sql._options import Nulls, SQLOptions, call_options, seconds_of
-from alula.adapters.sql._statements._named_operands import joined_operand
-from alula.adapters.sql._statements._operands import Operand
-from alula.adapters.sql._statements._statements import Statements
-from alula.adapters.sql._statements._where import compiled
+from alula.adapters.sql._own_sql import compiled_condition
+from alula.adapters.sql._statements._criteria import Operand, joined_operand
+from alula.adapters.sql._statements._shapes import Shapes
+from alula.adapters.sql._statements._writes import (
+    delete_many,
+    delete_one,
+    insert_one,
+    replace_one,
+    update_many,
+    update_one,
+)
 from alula.adapters.sql._tables._drift import check_columns, check_fields
 from alula.adapters.sql._tables._tables import Model, Table, TableSource, keys_between, table_of
 from alula.errors import Unavailable
@@ -44,7 +51,7 @@ __all__ = ["SQLService"]
 
 _log = logging.getLogger("alula.sql")
 
-_MAX_STATEMENTS: Final = 32
+_MAX_SHAPES: Final = 32
 _TABLE: Final = "The database's table"
 
 
@@ -164,7 +171,7 @@ class SQLService(AdapterService[SQLOptions]):
         self._names_id = id is not None
         self._expected: list[RecordFields] = []
         self._reads_max_time_setting = max_time_ms is None
-        self._statements: dict[tuple[object, ...], Statements] = {}
+        self._shapes: dict[tuple[object, ...], Shapes] = {}
         self._plain_options: SQLOptions | None = None
         self._plain: Operation | None = None
         self._batches = Batches(database)
@@ -284,21 +291,23 @@ class SQLService(AdapterService[SQLOptions]):
             table = await self._table(options)
         # Most changed options (`paginate=False`) make the same statements.
         key = (table, options.id, options.max_conditions, options.nulls)
-        statements = self._statements.get(key)
-        if statements is None:
-            if len(self._statements) >= _MAX_STATEMENTS:
-                self._statements.clear()
+        shapes = self._shapes.get(key)
+        if shapes is None:
+            if len(self._shapes) >= _MAX_SHAPES:
+                self._shapes.clear()
             joined = await self._joined(table)
-            statements = self._statements[key] = Statements(table, options, joined)
+            shapes = self._shapes[key] = Shapes(table, options, joined)
         if not params.sql:
-            operation = Operation(self.database, statements, options.seconds)
+            operation = Operation(self.database, shapes, options.seconds)
             if options is self.options:
                 self._plain_options, self._plain = options, operation
             return operation
         call = call_options(params)
-        where = None if call.where is None else compiled(call.where, self.database.dialect)
+        where = (
+            None if call.where is None else compiled_condition(call.where, self.database.dialect)
+        )
         seconds = seconds_of(params, options.seconds)
-        return Operation(self.database, statements, seconds, call, where)
+        return Operation(self.database, shapes, seconds, call, where)
 
     async def _joined(self, table: Table) -> Mapping[str, Operand]:
         """Return the properties of related records that queries may name.
@@ -380,7 +389,7 @@ class SQLService(AdapterService[SQLOptions]):
     ) -> Record | None:
         try:
             operation = self._known(params, options) or await self._operation(params, options)
-            key = operation.statements.id_value(id)
+            key = operation.shapes.id_value(id)
             if key is None:
                 return None
             if _is_shared("get", operation, options):
@@ -395,19 +404,19 @@ class SQLService(AdapterService[SQLOptions]):
     ) -> list[Record]:
         try:
             operation = self._known(params, options) or await self._operation(params, options)
-            statements, select = operation.statements, query.select
-            if statements.counts_on and params.provider is not None:
-                statements.check_ids_from_client(records)
-            rows = list(map(statements.new_row, records))
+            shapes, select = operation.shapes, query.select
+            if params.provider is not None:
+                shapes.writer.check_ids_from_client(records)
+            rows = list(map(shapes.writer.new_row, records))
             if len(rows) == 1 and operation.is_plain:
-                if statements.shares_inserts and _is_shared("create", operation, options):
+                if shapes.shares_inserts and _is_shared("create", operation, options):
                     record = await self._batches.create(operation, rows[0])
                     return [record if select is None else selector(select, options.id)(record)]
             elif operation.call.upsert:
                 return await operation.upsert(rows, select)
             elif len(rows) > 1:
                 return await operation.create_many(rows, select)
-            return await operation.create([statements.insert(rows[0], select)], select)
+            return await operation.create([insert_one(shapes, rows[0], select)], select)
         except Exception as error:
             raise_translated(error, self._source.table)
             raise
@@ -417,10 +426,10 @@ class SQLService(AdapterService[SQLOptions]):
     ) -> Record | None:
         with translated(self._source.table):
             operation = self._known(params, options) or await self._operation(params, options)
-            key = operation.statements.id_value(id)
+            key = operation.shapes.id_value(id)
             if key is None:
                 return None
-            statement = operation.statements.update(key, data, query, where=operation.where)
+            statement = replace_one(operation.shapes, key, data, query, where=operation.where)
             return await operation.change(statement, query)
 
     async def _patch(
@@ -428,14 +437,14 @@ class SQLService(AdapterService[SQLOptions]):
     ) -> list[Record]:
         try:
             operation = self._known(params, options) or await self._operation(params, options)
-            statements, where = operation.statements, operation.where
+            shapes, where = operation.shapes, operation.where
             if id is None:
                 if not data:
                     return await operation.page(query)
                 return await operation.change_many(
-                    statements.patch_many(data, query, where=where), query
+                    update_many(shapes, data, query, where=where), query
                 )
-            key = statements.id_value(id)
+            key = shapes.id_value(id)
             if key is None:
                 return []
             if not data:
@@ -443,7 +452,7 @@ class SQLService(AdapterService[SQLOptions]):
             elif _is_shared("patch", operation, options):
                 record = await self._batches.patch(operation, key, data, query)
             else:
-                statement = statements.patch(key, data, query, where=where)
+                statement = update_one(shapes, key, data, query, where=where)
                 record = await operation.change(statement, query)
             return [] if record is None else [record]
         except Exception as error:
@@ -455,15 +464,13 @@ class SQLService(AdapterService[SQLOptions]):
     ) -> list[Record]:
         with translated(self._source.table, removes=True):
             operation = self._known(params, options) or await self._operation(params, options)
-            statements, where = operation.statements, operation.where
+            shapes, where = operation.shapes, operation.where
             if id is None:
-                return await operation.change_many(
-                    statements.remove_many(query, where=where), query
-                )
-            key = statements.id_value(id)
+                return await operation.change_many(delete_many(shapes, query, where=where), query)
+            key = shapes.id_value(id)
             if key is None:
                 return []
-            record = await operation.change(statements.remove(key, query, where=where), query)
+            record = await operation.change(delete_one(shapes, key, query, where=where), query)
             return [] if record is None else [record]
 
     async def _measure(

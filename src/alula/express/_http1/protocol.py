@@ -178,9 +178,9 @@ class HTTPProtocol(asyncio.Protocol):
         # uvicorn's option access_log takes the handlers away.
         self.access_log = logging.getLogger("uvicorn.access").hasHandlers()
 
-        # None at the end: it refers to this object.
+        # Set to None when the connection ends: parser and protocol refer to each other.
         self._parser: Any = httptools.HttpRequestParser(self)
-        # Requests behind one that asks to close are ignored; without this, they are a 400.
+        # A request after one with "Connection: close" is ignored. By default it would be a 400.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
         # The head that is being read: whether a part of it has arrived, and what.
         self._in_head = False
@@ -326,7 +326,7 @@ class HTTPProtocol(asyncio.Protocol):
         if not self._budget:
             return
         if not self._in_head:
-            # Behind the head, chunk extensions and trailers count: httptools keeps all of them.
+            # After the head, count chunk extensions and trailers: httptools keeps all of them.
             self._budget = _PIECE_BYTES
             self._bytes_outside_body += len(data)
             if self._bytes_outside_body > MAX_HEAD_BYTES and self._exchange is not None:
@@ -344,7 +344,7 @@ class HTTPProtocol(asyncio.Protocol):
         """Handle what the parser raises for some bytes: an upgrade, or something invalid."""
         while isinstance(error, httptools.HttpParserUpgrade) and not self._wants_websocket():
             self.logger.warning("Unsupported upgrade request.")
-            data = data[error.args[0] :]  # the wish is ignored
+            data = data[error.args[0] :]  # the request to upgrade is ignored
             try:
                 self._parser.feed_data(data)
             except (httptools.HttpParserUpgrade, httptools.HttpParserError) as following:
@@ -402,7 +402,7 @@ class HTTPProtocol(asyncio.Protocol):
             self._exchange = exchange
             self._start(exchange, app)
             return
-        # It was sent before the response to the one before.
+        # The client sent it before it had the response to the last request.
         self._pause_reading()
         if len(self._waiting) >= _MAX_WAITING:  # what was read at once may have thousands
             raise ValueError(_INVALID)
@@ -479,7 +479,7 @@ class HTTPProtocol(asyncio.Protocol):
         Raises:
             ValueError: It must not ask for it.
         """
-        # For an upgrade, the parser ends the request at its head. Its body would be read as the
+        # The parser ends a request for an upgrade at its head, so its body would be read as the
         # next request (request smuggling).
         if any(
             name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
@@ -524,8 +524,8 @@ class HTTPProtocol(asyncio.Protocol):
         if self._has_task_factory:
             exchange.task = self._loop.create_task(exchange.run(app, self), context=context)
         else:
-            # As the loop does, which would number the tasks for their names: that takes 2 % of the
-            # processor time of a get.
+            # As `loop.create_task` does, but with a fixed name: to number the tasks takes 2 % of
+            # the processor time of a get.
             exchange.task = asyncio.Task(
                 exchange.run(app, self), loop=self._loop, name="request", context=context
             )
@@ -700,7 +700,7 @@ class HTTPProtocol(asyncio.Protocol):
 
     def _close_if_idle(self) -> None:
         self._idle_check = None
-        if self._idle_since is not None:  # else the end of the next response begins anew
+        if self._idle_since is not None:  # else the next response starts the timer again
             left = self._idle_since + self._config.timeout_keep_alive - self._loop.time()
             if left > 0:
                 self._close_idle_after(left)

@@ -281,7 +281,7 @@ def http_server(
         "log_config": None,
         "access_log": False,
         "server_header": False,
-        # Without a proxy that sets it, X-Forwarded-For is whatever a client sends.
+        # X-Forwarded-For is whatever a client sends, unless a proxy in front sets it.
         "proxy_headers": False,
         "timeout_graceful_shutdown": GRACE_SECONDS,
         "timeout_keep_alive": KEEP_ALIVE_SECONDS,

@@ -127,7 +127,7 @@ def _is_kept(res: Response) -> bool:
 
 
 def _is_strong(etag: object) -> bool:
-    # By a strong ETag, clients would join compressed parts of a file with plain ones.
+    # A strong ETag lets clients join parts of a file, and compressed parts do not fit plain ones.
     return isinstance(etag, str) and etag.startswith('"')
 
 

@@ -349,7 +349,7 @@ class _ErrorLog:
         name = type(error).__name__
         suffix: str | None = ""
         if status >= 500:
-            # Of the cause only its class: messages of drivers may hold secrets.
+            # Only the class of the cause: messages of drivers may hold secrets.
             if error.__cause__ is not None:
                 name += f" from {type(error.__cause__).__name__}"
             suffix = self._repeats.suffix(f"{name}: {text}")

@@ -155,14 +155,14 @@ class Checks:
 
     def _state_of(self, name: str, task: asyncio.Task[None]) -> str:
         if not task.done():
-            # Not awaited: a check may take its time to end after its cancellation.
+            # Do not wait for it: a check may take its time to end after its cancellation.
             task.cancel()
             self._late[name] = task
             state, error = "timed out", None
         else:
             error = asyncio.CancelledError() if task.cancelled() else task.exception()
             state = "failed" if error else "ok"
-        # Only changes: probes come every few seconds.
+        # Log only changes: probes come every few seconds.
         if state != self._last_states.get(name, "ok"):
             level = logging.INFO if state == "ok" else logging.WARNING
             _log.log(level, "the health check %s: %s", name, state, exc_info=error)

@@ -66,7 +66,7 @@ def page_not_found(
     Returns:
         None if that page is the response.
     """
-    # Only query strings contain secrets that `shown_url` removes.
+    # `shown_url` removes secrets, and only query strings contain them.
     url, hint = req.shown_url if req.scope["query_string"] else req.path, ""
     if SENT_PATH in req.scope and not req.base_url:
         url = req.scope[SENT_PATH] + url.removeprefix(req.path)

@@ -39,8 +39,8 @@ _PACKED: Final = {
 }
 _UNKNOWN: Final = "application/octet-stream"
 
-# As systems have it. To find out that there is no such file takes time for each folder in a path,
-# and a client can name 30,000 of them.
+# The limit of most systems. Looking for a file takes time for each folder in its path, and a
+# client can name 30,000 of them.
 _MAX_PATH_CHARACTERS: Final = 4096
 
 
@@ -159,7 +159,7 @@ def file_response(files: StaticFiles, path: str, seen: os.stat_result) -> ASGIAp
                 )
                 break
             encoding = guess_type(path)[1]
-            if encoding is not None:  # else x.json.gz would be JSON that nobody can read
+            if encoding is not None:  # or clients would read x.json.gz as JSON
                 response.headers["content-type"] = _PACKED.get(encoding, _UNKNOWN)
             try:
                 await response(scope, receive, held_send)
@@ -197,7 +197,7 @@ def _is_refused(sent: Headers, response: StarletteResponse) -> bool:
     """Tell whether a condition of a request does not hold for a file (RFC 9110, 13.1.1, 13.1.4)."""
     etags = sent.get("if-match")
     if etags is not None:
-        # By strong comparison: a weak ETag is that of a compressed form, and matches nothing.
+        # A strong comparison: a weak ETag belongs to a compressed form, and matches nothing.
         names = {name.strip() for name in etags.split(",")}
         return names.isdisjoint({"*", response.headers["etag"]})
     try:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any, Final, TypeAlias, TypeGuard
 
-from alula.query._query import as_list
+from alula.query._grammar import as_list
 from alula.types import UNSET, JSONValue, Unset, is_array, is_mapping
 
 __all__ = ["TYPE_TESTS", "coercion", "is_number", "key_of", "type_test"]

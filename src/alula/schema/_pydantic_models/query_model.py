@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import is_dataclass
+from datetime import datetime
 from enum import Enum
 from inspect import isclass
 from types import NoneType, UnionType
@@ -37,8 +38,7 @@ from pydantic import (
 )
 from typing_extensions import ReadOnly, TypedDict, is_typeddict
 
-from alula.query._grammar import Operand, operand_types
-from alula.query._query import as_list
+from alula.query._grammar import Operand, as_list, operand_types
 from alula.schema._failures import SchemaError, failures_of_model, refusal
 from alula.schema._json_schema.query_schema import (
     LEVELS,
@@ -70,7 +70,11 @@ _dict: Any = dict
 _typed_dict: Any = TypedDict
 
 _SIZE: TypeForm = _annotated[int, Field(ge=0)]
-_OPERANDS: Mapping[Operand, TypeForm] = {"text": str, "flag": bool, "count": _SIZE, "any": Any}
+_ANY: TypeForm = _annotated[Any, AfterValidator(storable)]
+_OPERANDS: Mapping[Operand, TypeForm] = {"text": str, "flag": bool, "count": _SIZE, "any": _ANY}
+
+_STORED_AS_THEY_ARE = frozenset({str, int, float, bool, NoneType, datetime, bytes})
+"""Types whose valid values are those of stored records."""
 
 
 class QueryModel:
@@ -111,7 +115,9 @@ class QueryModel:
         for path, type_ in opened.paths:
             if path.partition(".")[0] in fields:
                 fields.setdefault(path, type_)
-        filters = {**dict.fromkeys(opened.filters, Any), **check_extensions(extensions, fields)}
+        filters = dict.fromkeys(opened.filters, _ANY)
+        for name, extension in check_extensions(extensions, fields).items():
+            filters[name] = _stored(extension)
         self.operators = beside_the_common(
             operator for name in fields for operator in extensions.get(name, ())
         )
@@ -145,7 +151,7 @@ class QueryModel:
             BadRequest: The query is not valid; ``data`` lists every failure.
         """
         try:
-            return storable(self.adapter.validator.validate_python(value))
+            return self.adapter.validator.validate_python(value)
         except ValidationError as error:
             raise refusal(failures_of_model(error, value)) from None
 
@@ -172,7 +178,7 @@ def _criterion(
     tests: dict[str, TypeForm] = operand_types(kinds, opened)
     if "$not" in opened:
         tests["$not"] = _closed(f"{name} not", {n: t for n, t in tests.items() if n != "$not"})
-    operators = {**tests, **extension}
+    operators = {**tests, **{name: _stored(given) for name, given in extension.items()}}
 
     def tag(given: object) -> str:
         # So a failure is reported for the one that is meant, not for both.
@@ -184,7 +190,7 @@ def _criterion(
 
 
 def _value(type_: TypeForm) -> TypeForm:
-    """Return the type that values of a field are compared as, as plain data."""
+    """Return the type that values of a field are compared as, in the types of stored records."""
     item = _item_of(type_)
     if item is not None:  # a list matches by one of its elements, too
         compared = _annotated[_list_form(_union[_value(item), type_]), AfterValidator(_plain)]
@@ -192,6 +198,7 @@ def _value(type_: TypeForm) -> TypeForm:
         compared = _annotated[type_, AfterValidator(_plain)]
     else:
         compared = _text_form(type_)
+    compared = _stored(compared)
     bare = _without_annotations(type_)
     if _origin_of(bare) not in (Union, UnionType) or NoneType not in get_args(bare):
         return compared
@@ -206,6 +213,15 @@ def _value(type_: TypeForm) -> TypeForm:
             raise
 
     return _annotated[compared, WrapValidator(null_from_empty)]
+
+
+def _stored(type_: TypeForm) -> TypeForm:
+    """Return the type whose values are turned into those of stored records."""
+    members = get_args(type_) if _origin_of(type_) in (Union, UnionType) else (type_,)
+    # Most fields: the validator does not call Python for their values.
+    if _STORED_AS_THEY_ARE.issuperset(members):
+        return type_
+    return _annotated[type_, AfterValidator(storable)]
 
 
 def _list_form(type_: TypeForm, *, of_one: bool = False) -> TypeForm:

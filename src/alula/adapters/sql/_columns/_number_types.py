@@ -70,7 +70,7 @@ class IntegerType(ColumnType):
         number = _number(value)
         if number is None:
             raise self.refusal(field)
-        if is_nan(number):
+        if type(number) is not int and is_nan(number):
             return operator == "$ne"
         # Neither driver takes larger ones. Smaller columns need no cast for these.
         if not -(1 << 63) <= number < 1 << 63:

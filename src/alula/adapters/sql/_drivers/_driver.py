@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any, ClassVar, Final, Protocol, Self, TypeAlias
 
 from alula.adapters.sql._names import Dialect
+from alula.adapters.sql._own_sql import OwnSQL, own_statement
 from alula.adapters.sql._statement import Row, Statement
-from alula.adapters.sql._statements._own_sql import OwnSQL, own_statement
 
 __all__ = [
     "Answer",

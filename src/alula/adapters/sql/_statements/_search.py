@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from alula.adapters.sql._columns._column_types import is_unicode
 from alula.adapters.sql._names import quoted
-from alula.adapters.sql._statements._operands import PLACE, any_of
+from alula.adapters.sql._statements._text import PLACE, any_of, literal
 from alula.adapters.sql._tables._tables import Column, Table, column_name_of
 from alula.errors import BadRequest
 
@@ -117,15 +117,15 @@ def search_indexes(table: Table, names: Sequence[str]) -> list[str]:
         ", ".join(f"{row}{column.sql}" for column in columns) for row in ("", "new.", "old.")
     )
     rowid = _rowid(table)
-    literal = "'" + table.name.replace("'", "''") + "'"
     add = f"insert into {index} (rowid, {listed}) values (new.{rowid}, {new});"
     drop = f"insert into {index} ({index}, rowid, {listed}) values ('delete', old.{rowid}, {old});"
     triggers = {"insert": add, "update": f"{drop} {add}", "delete": drop}
     sizes = quoted(f"{table.name}_search_docsize")  # one of FTS5's own tables
     return [
         # As PostgreSQL's "simple": letters keep their accents.
-        f"create virtual table if not exists {index} using fts5({listed}, content={literal},"
-        f" content_rowid='{rowid}', tokenize='unicode61 remove_diacritics 0')",
+        f"create virtual table if not exists {index} using fts5({listed},"
+        f" content={literal(table.name)}, content_rowid='{rowid}',"
+        " tokenize='unicode61 remove_diacritics 0')",
         *(
             f"create trigger if not exists {quoted(f'{table.name}_search_{event}')}"
             f" after {event} on {table.sql} begin {body} end"

@@ -185,7 +185,7 @@ class TableSource:
 
 
 def _task(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    # In a context of its own: the time limit of the call that began it must not end it for others.
+    # A new context: the time limit of the call that began it must not end it for others.
     return asyncio.get_running_loop().create_task(work, context=Context())
 
 

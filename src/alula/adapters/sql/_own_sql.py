@@ -1,7 +1,8 @@
-"""Statements of the application itself: text, or statements of SQLAlchemy, on either database.
+"""SQL of the application itself: statements, and the condition that ``params.sql`` may have.
 
-One text means the same on both: ``$1`` is the first parameter. SQLite alone would take ``$1`` for a
-name, and count names in the order in which they occur.
+Both may be SQLAlchemy's. A statement may also be text, which means the same on either database:
+``$1`` is the first parameter. SQLite alone would take ``$1`` for a name, and count names in the
+order in which they occur.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import Executable, types
+from sqlalchemy import ColumnElement, Executable, TextClause, types
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Dialect as SQLAlchemyDialect
 from sqlalchemy.sql import ClauseElement
 
 from alula.adapters.sql._columns._date_types import utc_moment
@@ -24,12 +28,11 @@ from alula.adapters.sql._columns._sqlalchemy_types import (
 )
 from alula.adapters.sql._names import Dialect
 from alula.adapters.sql._statement import Row, Statement
-from alula.adapters.sql._statements._where import pieces_of
 from alula.adapters.sql._tables._tables import made_in_python
 from alula.errors import BadRequest
 from alula.types import is_mapping
 
-__all__ = ["OwnSQL", "Records", "own_statement", "records_of"]
+__all__ = ["Condition", "OwnSQL", "Records", "compiled_condition", "own_statement", "records_of"]
 
 OwnSQL: TypeAlias = str | Executable
 """A statement of the application: SQL, or a statement of SQLAlchemy."""
@@ -43,6 +46,9 @@ _SQLITE_TOKENS: Final = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 """What parameters may look like, and the texts, names and comments in which they are none."""
+
+# NUL cannot occur in the text of a statement: neither in a name nor in a literal.
+_PLACE: Final = "\0%(name)s\0"
 
 
 def own_statement(
@@ -76,7 +82,7 @@ def own_statement(
             "a statement of SQLAlchemy has its parameters in it; give at most one mapping, with the"
             ' values of its bindparam(): {"room": 1}'
         )
-    return _compiled(sql, given, dialect)
+    return _compiled_statement(sql, given, dialect)
 
 
 def records_of(columns: Sequence[str], rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -111,10 +117,10 @@ def sqlite_text(sql: str) -> str:
 # -- statements of SQLAlchemy ----------------------------------------------------------------------
 
 
-def _compiled(
+def _compiled_statement(
     statement: Any, given: Mapping[str, object], dialect: Dialect
 ) -> tuple[Statement, Records]:
-    compiler, pieces = pieces_of(statement, dialect)
+    compiler, pieces = _pieces_of(statement, dialect)
     values = compiler.construct_params(dict(given))
     for column in compiler.insert_prefetch:
         make = made_in_python(column, column.default)
@@ -184,3 +190,66 @@ def _reader(statement: Any, dialect: Dialect) -> Records:
         ]
 
     return read
+
+
+# -- conditions ------------------------------------------------------------------------------------
+
+
+class Condition(NamedTuple):
+    """A condition without the numbers of its parameters, which depend on the statement around it.
+
+    Attributes:
+        parts: The text before, between and after the parameters: one more than there are of these.
+        parameters: The values, as the driver takes them.
+    """
+
+    parts: tuple[str, ...]
+    parameters: tuple[object, ...]
+
+
+def compiled_condition(condition: ColumnElement[bool] | TextClause, dialect: Dialect) -> Condition:
+    """Return a condition as text; its values are never part of it.
+
+    Examples:
+        >>> from sqlalchemy import column
+        >>> compiled_condition(column("room") == 5, "sqlite")
+        Condition(parts=('room = ', ''), parameters=(5,))
+
+    Raises:
+        sqlalchemy.exc.CompileError: The dialect cannot express it.
+    """
+    compiler, pieces = _pieces_of(condition, dialect)
+    values = compiler.construct_params()
+    parameters = (driver_value(values[name], dialect) for name in pieces[1::2])
+    return Condition(tuple(pieces[0::2]), tuple(parameters))
+
+
+# -- SQLAlchemy as text ----------------------------------------------------------------------------
+
+
+def _pieces_of(element: ClauseElement, dialect: Dialect) -> tuple[Any, list[str]]:
+    """Return a compiled element of SQLAlchemy, and its text: parameters' names at odd places.
+
+    Raises:
+        sqlalchemy.exc.CompileError: The dialect cannot express it.
+    """
+    compiler: Any = element.compile(
+        dialect=_dialect(dialect), compile_kwargs={"render_postcompile": True}
+    )
+    return compiler, str(compiler.string).split("\0")
+
+
+@cache
+def _dialect(name: Dialect) -> SQLAlchemyDialect:
+    dialect: Any = postgresql.asyncpg.dialect if name == "postgresql" else sqlite.dialect
+    dialect = dialect(paramstyle="named")
+
+    class Compiler(dialect.statement_compiler):  # type: ignore[misc]  # of the dialect
+        """Writes each parameter as its name between two NULs, those of expanded lists too."""
+
+        bindtemplate = property(lambda _self: _PLACE, lambda _self, _template: None)
+        compilation_bindtemplate = bindtemplate
+
+    dialect.statement_compiler = Compiler
+    result: SQLAlchemyDialect = dialect
+    return result
