@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alula import App, HookContext, Params
 from alula.adapters.memory import MemoryService
-from alula.errors import BadRequest, NotAuthenticated
+from alula.errors import BadRequest, Forbidden, NotAuthenticated
 from alula.express import ExpressApplication, error_handler, express, json, not_found, rest
 from alula.realtime import socketio, sse
 
@@ -44,10 +44,14 @@ def make_app() -> ExpressApplication:
     return app
 
 
-def check_key(context: HookContext) -> None:
-    """Let only callers with the key find the secrets."""
-    if context.params.provider and context.params.headers.get("authorization") != KEY:
+async def check_key(context: HookContext) -> None:
+    """Let only callers with the key find the secrets, until there is a lock."""
+    if not context.params.provider:
+        return
+    if context.params.headers.get("authorization") != KEY:
         raise NotAuthenticated("no key")
+    if await context.service.find(query={"text": "lock"}):
+        raise Forbidden("there is a lock")
 
 
 def check_text(context: HookContext) -> None:

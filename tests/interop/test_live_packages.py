@@ -44,7 +44,7 @@ def installed(tmp_path_factory) -> Path:
         with tarfile.open(folder / f"{name}-{version}.tgz") as packed:
             packed.extractall(folder, filter="data")
         (folder / "package").rename(modules / name)
-        shutil.copytree(PACKAGES / name / "test", folder / name)
+        shutil.copytree(PACKAGES / name / "test", folder / name / "test")
     return folder
 
 
@@ -81,7 +81,7 @@ async def test_package(name, installed):
     app = make_app()
     server = await app.listen(0, "127.0.0.1")
     try:
-        files = sorted((installed / name).glob("*.test.js"))
+        files = sorted((installed / name).glob("test/*.test.js"))
         command = [require_node(), "--test", "--test-reporter=tap", *files]
         printed = await anyio.to_thread.run_sync(
             lambda: run(*command, cwd=installed, ALULA_URL=server.url)
