@@ -14,7 +14,7 @@ function feathersClient(t) {
   return feathers().configure(socketio(socket))
 }
 
-const TRANSPORTS = { 'an event stream': () => url, ...(process.env.ALULA_SOCKETS && { 'a socket': feathersClient }) }
+const TRANSPORTS = { 'an event stream': () => url, 'a socket': feathersClient }
 
 for (const [name, sourceFor] of Object.entries(TRANSPORTS)) {
   describe(`over ${name}`, () => {
