@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from alula import App, HookContext, Params
 from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest, Forbidden, NotAuthenticated
-from alula.express import ExpressApplication, error_handler, express, json, not_found, rest
+from alula.express import (
+    ExpressApplication,
+    error_handler,
+    express,
+    json,
+    not_found,
+    rest,
+    serve_static,
+)
 from alula.realtime import socketio, sse
 
 KEY = "a key"
@@ -25,9 +35,13 @@ class Connections:
         return {"id": "all", "closed": len(connections)}
 
 
-def make_app() -> ExpressApplication:
-    """Return an application with three services that have live lists."""
-    app = express(App())
+def make_app(public: Path | None = None) -> ExpressApplication:
+    """Return an application with three services that have live lists.
+
+    Args:
+        public: A folder with pages to serve.
+    """
+    app = express(App(debug=True))  # which has a page of each service
     app.use(json())
     app.configure(rest())
     app.configure(sse())
@@ -40,6 +54,8 @@ def make_app() -> ExpressApplication:
     app.service("secrets").hooks(before={"find": [check_key]})
     app.service("todos").hooks(before={"create": [check_text]})
     app.use("connections", Connections(app))
+    if public is not None:
+        app.use(serve_static(public))
     app.use(not_found(), error_handler(logger=False))
     return app
 
