@@ -99,3 +99,19 @@ def test_a_package_has_what_it_needs_and_nothing_else(name, installed):
     contents = {path.name for path in (installed / "node_modules" / name).iterdir()}
     assert contents == {"LICENSE", "README.md", "index.d.ts", "index.js", "package.json"}
     assert list(PACKAGES.glob(f"{name}/*lock*")) == []
+
+
+def test_the_types_of_the_packages_find_mistakes(installed):
+    """The file has lines that are mistakes; that one is missing would be an error, too."""
+    shutil.copy(Path(__file__).with_name("typescript") / "live_lists.ts", installed)
+    compiler = installed / "node_modules" / "typescript" / "bin" / "tsc"
+    options = ["--strict", "--noEmit", "--module", "esnext", "--target", "es2022"]
+    libraries = [
+        "--moduleResolution",
+        "bundler",
+        "--skipLibCheck",
+        "--types",
+        "",
+        "--preserveSymlinks",
+    ]
+    run(require_node(), compiler, *options, *libraries, "live_lists.ts", cwd=installed)
