@@ -126,7 +126,7 @@ LIVE_LIST = Walk(
         Step("_live/_lists.py", "LiveLists._hear", "each process hears it"),
         Step("_live/_lists.py", "_Store.concerned_by", "which lists may have changed?"),
         Step("_live/_lists.py", "LiveLists._read", "one of them is read again"),
-        Step("_service/_handle.py", "ServiceHandle.run", "that is `find` of its caller, with hooks"),
+        Step("_service/_handle.py", "ServiceHandle.run", "that is `find` of its caller"),
         Step("adapters/memory.py", "MemoryService._find", "the store looks"),
         Step("_live/_difference.py", "differences", "what differs from the page before?"),
         Step("realtime/_live_stream.py", "LiveStream.take", "`left` waits for the client"),

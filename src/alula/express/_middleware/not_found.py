@@ -93,7 +93,8 @@ def _is_watched(handle: ServiceHandle, path: object) -> bool:
 
 
 def _has_streams(app: Any) -> bool:
-    return any(server.title.startswith("server-sent events") for server in app.channel_registry.servers)
+    servers = app.channel_registry.servers
+    return any(server.title.startswith("server-sent events") for server in servers)
 
 
 def _start_page(req: Request) -> DebugPage:
