@@ -1,4 +1,4 @@
-"""Draws three walks through the code for docs/architecture.md: ``python -m scripts.walks``.
+"""Draws the walks through the code for docs/architecture.md: ``python -m scripts.walks``.
 
 A walk is what happens in order: which function of which file runs, and what it does there.
 ``tests/docs/test_walks_picture.py`` makes the request, the event and the sign-in, records which
@@ -117,7 +117,23 @@ SIGN_IN = Walk(
         Step("authentication/_access_tokens.py", "Tokens.create", "the token is signed"),
     ),
 )
-WALKS = (REQUEST, EVENT, SIGN_IN)
+LIVE_LIST = Walk(
+    "live-list",
+    "patch, and a live list that the record leaves",
+    (
+        Step("_service/_handle.py", "ServiceHandle.run", "hooks run around the method"),
+        Step("_live/_lists.py", "_notice_of", "the call has ended: a notice"),
+        Step("_live/_lists.py", "LiveLists._hear", "each process hears it"),
+        Step("_live/_lists.py", "_Store.concerned_by", "which lists may have changed?"),
+        Step("_live/_lists.py", "LiveLists._read", "one of them is read again"),
+        Step("_service/_handle.py", "ServiceHandle.run", "that is `find` of its caller"),
+        Step("adapters/memory.py", "MemoryService._find", "the store looks"),
+        Step("_live/_difference.py", "differences", "what differs from the page before?"),
+        Step("realtime/_live_stream.py", "LiveStream.take", "`left` waits for the client"),
+        Step("realtime/_event_stream.py", "send_part", "and is sent"),
+    ),
+)
+WALKS = (REQUEST, EVENT, SIGN_IN, LIVE_LIST)
 
 
 def picture(walk: Walk) -> str:

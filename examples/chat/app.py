@@ -5,7 +5,7 @@ from typing import Any
 
 from examples.chat.accounts import add_accounts, guard
 from examples.chat.hooks import add_users, check_edit, check_message, log_call
-from examples.chat.live import add_events
+from examples.chat.live import add_real_time
 from examples.chat.services import services_of
 
 from alula import App
@@ -41,7 +41,7 @@ def make_app(database: Any = None, secret: str | None = None) -> ExpressApplicat
     add_accounts(app, users, secret)
     methods = ["find", "get", "create", "patch", "remove", "react", "typing"]
     app.use("messages", messages, methods=methods, events=["typing"])
-    add_events(app)
+    add_real_time(app)
 
     app.hooks(around=[log_call])
     guard(app.service("messages"))

@@ -1,41 +1,57 @@
-"""Real time: who gets which events, who is here, and who is typing."""
+"""Real time: live lists of the messages and of who is here, and who is typing."""
 
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 from alula import HookContext, Params
-from alula.express import ExpressApplication
-from alula.realtime import Channel, Connection, sse
+from alula.express import ExpressApplication, serve_static
+from alula.realtime import Channel, Connection, socketio
+
+ALULA_LIVE = Path(__file__).parents[2] / "packages" / "alula-live"
 
 
 class Presence:
-    """How many pages are open."""
+    """Who has the page open: a record for each connection."""
 
-    def __init__(self, app: ExpressApplication) -> None:
-        self.app = app
+    id = "id"
 
-    async def find(self, _: Params) -> dict[str, int]:
-        """Return their number."""
-        return {"people": len(self.app.channel("everyone"))}
+    def __init__(self) -> None:
+        self.people: dict[Connection, int] = {}
+
+    async def find(self, _: Params) -> list[dict[str, Any]]:
+        """Return them, those who came first in front. Guests have no name."""
+        return [
+            {"id": number, "name": connection.user["name"] if connection.user else None}
+            for connection, number in self.people.items()
+        ]
 
 
-def add_events(app: ExpressApplication) -> None:
-    """Send the events of messages to everyone, as server-sent events."""
-    app.configure(sse())
-    app.use("presence", Presence(app), events=["changed"])
+def add_real_time(app: ExpressApplication) -> None:
+    """Let pages connect by socket.io, and watch messages and people as live lists."""
+    app.configure(socketio())
+    app.use("/alula-live", serve_static(ALULA_LIVE))  # what pages import
+    app.service("messages").live()
+    presence, numbers = Presence(), count(1)
+    app.use("presence", presence)
+    app.service("presence").live()
 
     @app.on("connection")
     def connected(connection: Connection) -> None:
-        tell(len(app.channel("everyone").join(connection)))
+        app.channel("everyone").join(connection)
+        presence.people[connection] = next(numbers)
+        people_changed()
 
     @app.on("disconnect")
-    def disconnected(_: Connection) -> None:
-        tell(len(app.channel("everyone")) - 1)  # the connection is still in its channels
+    def disconnected(connection: Connection) -> None:
+        presence.people.pop(connection, None)
+        people_changed()
 
-    def tell(people: int) -> None:
-        app.service("presence").emit("changed", {"people": people})
+    @app.on("login")
+    @app.on("logout")
+    def people_changed(*_: Any) -> None:
+        app.service("presence").touch()
 
+    @app.service("messages").publish("typing")
     def everyone(_: Any, __: HookContext) -> Channel:
         return app.channel("everyone")
-
-    app.service("messages").publish(everyone)
-    app.service("presence").publish(everyone)

@@ -19,7 +19,7 @@ from alula import App
 from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationService, hash_password
 from alula.express import express, json, rest
-from alula.realtime import socketio
+from alula.realtime import socketio, sse
 
 PAGE = SRC.parent / "docs" / "architecture.md"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -93,7 +93,24 @@ async def sign_in():
     return calls
 
 
-WALKED = {"request": request, "event": event, "sign-in": sign_in}
+async def live_list():
+    web = express(App()).configure(rest()).configure(sse())
+    web.use("todos", MemoryService([{"id": 1, "done": "no"}]))
+    web.service("todos").live(pause=0.001)
+    async with await web.listen(0) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        head = b"accept: text/event-stream\r\nhost: a"
+        writer.write(b"GET /todos?done=no&$live=true HTTP/1.1\r\n" + head + b"\r\n\r\n")
+        await reader.readuntil(b"event: snapshot")
+        with recorded() as calls:
+            await web.service("todos").patch(1, {"done": "yes"})
+            await reader.readuntil(b"event: left")
+        writer.close()
+        await writer.wait_closed()
+    return calls
+
+
+WALKED = {"request": request, "event": event, "sign-in": sign_in, "live-list": live_list}
 
 
 @pytest.mark.anyio

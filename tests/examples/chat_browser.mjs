@@ -33,6 +33,7 @@ const EXPECTED = [
   /^a name that is taken is told: Failed to load resource: .*status of 409/,
   /^a wrong password is told: Failed to load resource: .*status of 401/,
   /^a server that came back may have.*: Failed to load resource: .*status of 401/,
+  /^a server that (goes away is told|came back may have).*: WebSocket connection to .* failed/,
   /^a server that (goes away is told|came back may have).*: Failed to load resource: net::ERR_/
 ]
 

@@ -45,7 +45,7 @@ class TestTheRoot:
         assert (answer.status, answer.get("content-type")) == (200, "text/html; charset=utf-8")
         assert "<title>Chat &amp; more</title>" in answer.text
         links = set(re.findall(r'href="(/[^"]*)"', answer.text))
-        assert links == {"/messages", "/docs", "/health/live", "/health/ready"}
+        assert links == {"/messages", "/?live=messages", "/docs", "/health/live", "/health/ready"}
         assert "find, get, create, update, patch, remove" in answer.text
         assert "<code>/teams/:team/rooms</code>" in answer.text
         assert "get, greet" in answer.text
@@ -86,6 +86,27 @@ class TestTheRoot:
         answer = await call(app, url="/", headers=BROWSER)
         assert "curl http://localhost:3031/greeter" in answer.text
         assert 'href="/greeter"' not in answer.text
+
+    async def test_a_page_shows_the_records_of_a_service(self):
+        app = app_with(ends=False)
+        text = (await call(app, url="/?live=messages", headers=BROWSER)).text
+        assert "app.configure(sse())" in text
+        assert "app.service(&#x27;messages&#x27;).live()" in text
+        assert "<script" not in text
+        app.configure(sse())
+        app.service("messages").live()
+        answer = await call(app, url="/?live=messages", headers=BROWSER)
+        assert "<h1>/messages</h1>" in answer.text
+        assert 'data-path="/messages"' in answer.text
+        (nonce,) = re.findall(r'<script nonce="([^"]+)">', answer.text)
+        policy = answer.get("content-security-policy")
+        assert policy.startswith("default-src 'none';")
+        assert policy.endswith(f"script-src 'nonce-{nonce}'; connect-src 'self'")
+
+    @pytest.mark.parametrize("path", ["closed", "teams/:team/rooms", "nothing", ""])
+    async def test_what_cannot_be_shown_is_the_list_of_services(self, path):
+        answer = await call(app_with(), url=f"/?live={path}", headers=BROWSER)
+        assert "<title>Chat &amp; more</title>" in answer.text
 
     @pytest.mark.parametrize("debug", [True, False])
     async def test_what_the_application_answers_comes_first(self, debug):

@@ -1,14 +1,20 @@
-// Uses the whole REST API of the chat with plain fetch, and its events with a plain EventSource.
+// Writes with the REST API of the chat, and reads live lists: messages, and who is here.
+import { live } from './alula-live/index.js'
+import { connect } from './socket.js'
+
 const EMOJI = ['👍', '❤️', '😂', '🎉']
-const SERVICES = { messages: ['created', 'patched', 'removed', 'typing'], presence: ['changed'] }
 const TYPING = 2000 // milliseconds that a user counts as typing
 const $ = (selector, parent = document) => parent.querySelector(selector)
 const shown = new Map() // id -> { element, state: what it shows, as JSON }
 let me = null // the signed-in user
 let token = sessionStorage.getItem('token') // survives a reload, not the tab
-let asked = 0
-let soon = null // the timer of a refresh
+let typist = null // who typed last
+let typingEnds // the timer that removes this
 let toldTyping = 0 // when the server last heard that this user types
+
+const socket = connect()
+const messages = live(socket, 'messages', { $limit: 100, $sort: { createdAt: -1, _id: -1 } })
+const people = live(socket, 'presence')
 
 class Unreachable extends Error {}
 class SignedOut extends Error {}
@@ -42,13 +48,14 @@ function report (error) {
   $('#status').classList.add('bad')
 }
 
-// Runs an action of the user; then updates the list, or shows the error.
+// Runs an action of the user; ends when the list has it, or shows the error.
 const action = (work) => async (event) => {
   event.preventDefault()
   try {
     await work(event)
     show('#problem', '')
-    await refresh()
+    if (messages.status === 'live') await messages.settled()
+    showMessages(messages.rows)
   } catch (error) { report(error) }
 }
 
@@ -86,31 +93,23 @@ function fill (element, message) {
   }
 }
 
-async function refresh () {
-  const turn = ++asked
-  const page = await call('GET', 'messages?$limit=100&$sort[createdAt]=-1&$sort[_id]=-1')
-  if (turn !== asked) return // a newer response will follow
+function showMessages (rows) {
   const list = $('#messages')
   const atEnd = list.scrollTop + list.clientHeight >= list.scrollHeight - 40
   const present = new Set()
-  for (const message of page.data.reverse()) {
+  rows.toReversed().forEach((message, index) => {
     present.add(message._id)
     const state = JSON.stringify([message, me?._id])
-    let entry = shown.get(message._id)
-    if (!entry) {
-      entry = { element: build(message) }
-      shown.set(message._id, entry)
-      list.append(entry.element)
-    }
+    const entry = shown.get(message._id) ?? { element: build(message) }
+    shown.set(message._id, entry)
     if (entry.state !== state) fill(entry.element, message)
     entry.state = state
-  }
+    if (list.children[index] !== entry.element) list.insertBefore(entry.element, list.children[index])
+  })
   for (const [id, { element }] of shown) {
     if (!present.has(id)) { element.remove(); shown.delete(id) }
   }
   if (atEnd) list.scrollTop = list.scrollHeight
-  show('#status', `${page.total} message${page.total === 1 ? '' : 's'}`)
-  $('#status').classList.remove('bad')
 }
 
 function enter (answer) {
@@ -128,14 +127,21 @@ function leave () {
   $('#say').hidden = $('#leave').hidden = true
 }
 
+// Signs the connection in or out, so that the others see who is here.
+const ask = (...packet) => new Promise((resolve, reject) => {
+  if (!socket.connected) throw new Unreachable('The server does not answer. Trying again…')
+  socket.emit(...packet, {}, (error, result) =>
+    error ? reject(new Error(error.message)) : resolve(result))
+})
+
 // A token from before a reload or a server restart may still be valid.
 async function enterAgain () {
   try {
-    enter(await call('POST', 'authentication', { strategy: 'jwt', accessToken: token }))
+    enter(await ask('create', 'authentication', { strategy: 'jwt', accessToken: token }))
   } catch (error) {
-    if (error instanceof Unreachable) throw error
-    leave()
+    if (!(error instanceof Unreachable)) leave()
   }
+  showMessages(messages.rows)
 }
 
 $('#join').onsubmit = action(async (event) => {
@@ -143,13 +149,13 @@ $('#join').onsubmit = action(async (event) => {
   if (event.submitter?.id === 'register') await call('POST', 'users', account)
   // The server has trimmed a new name.
   account.name = account.name.trim()
-  enter(await call('POST', 'authentication', { strategy: 'local', ...account }))
+  enter(await ask('create', 'authentication', { strategy: 'local', ...account }))
   $('#password').value = ''
   $('#text').focus()
 })
 
 $('#leave').onclick = action(async () => {
-  await call('DELETE', 'authentication')
+  await ask('remove', 'authentication', null)
   leave()
   $('#name').focus()
 })
@@ -167,46 +173,28 @@ $('#say').onsubmit = action(async () => {
   $('#messages').scrollTop = $('#messages').scrollHeight
 })
 
-// Several events at once lead to one request.
-function refreshSoon () {
-  soon ??= setTimeout(() => { soon = null; refresh().catch(report) }, 30)
-}
-
-const heard = {
-  'messages typing': ({ name }) => {
-    if (name === me?.name) return
-    heard.typist = name
-    show('#typing', `${name} is typing…`)
-    clearTimeout(heard.timer)
-    heard.timer = setTimeout(() => show('#typing', ''), TYPING + 1000)
-  },
-  'messages created': ({ user }) => {
-    if (user.name === heard.typist) show('#typing', '')
-    refreshSoon()
-  },
-  'presence changed': ({ people }) => show('#people', people === 1 ? 'only you' : `${people} here`)
-}
-
-// The server sends an event for each change, and the page then fetches the messages.
-function listen () {
-  const events = new EventSource(`events?services=${Object.keys(SERVICES)}`)
-  events.onopen = async () => {
-    try {
-      if (token) await enterAgain()
-      await refresh()
-    } catch (error) { report(error) }
+messages.subscribe((rows, changes) => {
+  showMessages(rows)
+  if (changes.some(({ kind, data }) => kind === 'entered' && data.user.name === typist)) {
+    show('#typing', '')
   }
-  events.onerror = () => {
-    report(new Unreachable('The server does not answer. Trying again…'))
-    if (events.readyState === EventSource.CLOSED) setTimeout(listen, 1500) // else it tries itself
-  }
-  events.addEventListener('reset', refreshSoon) // events were lost
-  for (const [service, names] of Object.entries(SERVICES)) {
-    for (const name of names) {
-      const act = heard[`${service} ${name}`] ?? refreshSoon
-      events.addEventListener(`${service} ${name}`, (event) => act(JSON.parse(event.data)))
-    }
-  }
-}
+  if (messages.status === 'away') report(new Unreachable('The server does not answer. Trying again…'))
+  if (messages.status !== 'live') return
+  show('#status', `${rows.length} message${rows.length === 1 ? '' : 's'}`)
+  $('#status').classList.remove('bad')
+})
 
-listen()
+people.subscribe((rows) => {
+  show('#people', rows.length === 1 ? 'only you' : `${rows.length} here`)
+  $('#people').title = rows.map(({ name }) => name ?? 'a guest').join(', ')
+})
+
+socket.on('messages typing', ({ name }) => {
+  if (name === me?.name) return
+  typist = name
+  show('#typing', `${name} is typing…`)
+  clearTimeout(typingEnds)
+  typingEnds = setTimeout(() => show('#typing', ''), TYPING + 1000)
+})
+
+socket.on('connect', () => { if (token) enterAgain() })

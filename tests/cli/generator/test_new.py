@@ -87,8 +87,19 @@ class TestFiles:
         assert "\nrealtime = true\n" in files["pyproject.toml"]
         assert "app.configure(add_realtime)" in files["app.py"]
         assert "socketio(origins=" in files["channels.py"]
+        assert "app.configure(sse())" in files["channels.py"]
+        assert 'app.service("messages").live()' in files["services/messages/service.py"]
+        assert "app.use(serve_static(PUBLIC" in files["middleware/__init__.py"]
+        assert "/messages?$sort[id]=-1&$limit=20&$live=true" in files["public/live.html"]
         assert '@app.service("users").publish' in files["services/users/service.py"]
         assert "test_channels.py" in files
+
+    def test_a_page_needs_a_service_to_show(self, new, tmp_path):
+        new("shop", "--realtime", "--no-service")
+        files = files_of(tmp_path / "shop")
+        assert "public/live.html" not in files
+        assert "serve_static" not in files["middleware/__init__.py"]
+        assert "live.html" not in files["README.md"]
 
     @pytest.mark.parametrize("flags", [("--authentication",), ()])
     def test_the_client_in_the_readme_gets_events(self, new, tmp_path, flags):

@@ -11,7 +11,7 @@ export async function talk(): Promise<Messages[]> {
   await client.service('messages').react({ id: message._id, emoji: '🎉' })
   await client.service('messages').typing({})
   client.service('messages').on('typing', (who) => void (who as { name: string }).name)
-  client.service('presence').on('changed', (presence) => void presence)
+  void (await client.service('presence').find())
   const { accessToken } = await client.service('authentication').create({
     strategy: 'local',
     name: 'Ada',

@@ -9,6 +9,8 @@ from urllib.parse import quote
 from alula._service import ServiceHandle
 from alula.errors import NotFound
 from alula.express._chain import Middleware, NextFunction, Phase, ignores_body, in_phase, singleton
+from alula.express._middleware._debug_page import DebugPage, send_debug_page
+from alula.express._middleware._live_page import live_page
 from alula.express._request import SENT_PATH, Request
 from alula.express._response import Response
 from alula.outgoing._text import escape_html
@@ -25,11 +27,6 @@ _OPENAPI_SETTING: Final = "openapi"
 _MAX_COMPARED_CHARACTERS: Final = 200
 
 _SIMILAR_RATIO: Final = 0.7
-
-# The page of debug mode has no scripts, and loads nothing.
-_POLICY: Final = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
-)
 
 
 def not_found(*, verbose: bool = False, hints: bool = True) -> Middleware:
@@ -74,27 +71,45 @@ def page_not_found(
         is_root = req.path in {"", "/"} and not req.base_url and req.method in {"GET", "HEAD"}
         # Programs ask for JSON, and get the error.
         if is_root and "json" not in (req.headers.get("accept") or ""):
-            from importlib.metadata import (  # noqa: PLC0415  # 2 % of an import, for this page alone
-                version,
-            )
-
-            settings = req.app.settings
-            res.set("Content-Security-Policy", _POLICY).set("Cache-Control", "no-store")
-            info: dict[str, Any] | None = settings.get(_OPENAPI_SETTING)
-            docs = settings.get(_DOCS_SETTING)
-            services = _open_services(req.app)
-            link = f'<a class="button" href="{escape_html(docs or "")}">Open the documentation</a>'
-            page = _PAGE.format(
-                version=version("alula"),
-                title=escape_html(str(info["title"] if isinstance(info, dict) else "Alula")),
-                docs=link if docs else "",
-                body="\n".join(_sections(req, services)) if services else _NO_SERVICES,
-            )
-            res.type("html").send(page)
+            handle = _watched_service(req)
+            if handle is None:
+                send_debug_page(res, _start_page(req))
+            else:
+                send_debug_page(res, live_page(handle, has_streams=_has_streams(req.app)))
             return None
         hint = _hint_for(req)
     message = f"Page not found: {url}" if verbose else "Page not found"
     return NotFound(f"{message}{hint}", {"url": url})
+
+
+def _watched_service(req: Request) -> ServiceHandle | None:
+    """Return the service whose records the page is to show: ``/?live=todos``."""
+    path = req.query.get("live")
+    return next((each for each in _open_services(req.app) if _is_watched(each, path)), None)
+
+
+def _is_watched(handle: ServiceHandle, path: object) -> bool:
+    return handle.path == path and "find" in handle.methods and ":" not in handle.path
+
+
+def _has_streams(app: Any) -> bool:
+    servers = app.channel_registry.servers
+    return any(server.title.startswith("server-sent events") for server in servers)
+
+
+def _start_page(req: Request) -> DebugPage:
+    settings = req.app.settings
+    info: dict[str, Any] | None = settings.get(_OPENAPI_SETTING)
+    docs = settings.get(_DOCS_SETTING)
+    services = _open_services(req.app)
+    link = f'<a class="button" href="{escape_html(docs or "")}">Open the documentation</a>'
+    return DebugPage(
+        title=str(info["title"] if isinstance(info, dict) else "Alula"),
+        body="\n".join(_sections(req, services)) if services else _NO_SERVICES,
+        aside=link if docs else "",
+        footer="Only debug mode shows this page, and only if nothing else responds to"
+        " <code>GET /</code>.\nOtherwise it is a 404.",
+    )
 
 
 def _hint_for(req: Request) -> str:
@@ -141,6 +156,9 @@ def _sections(req: Request, services: Sequence[ServiceHandle]) -> Iterator[str]:
         is_link = "find" in handle.methods and ":" not in handle.path
         name = f'<a href="{path}"><code>{path}</code></a>' if is_link else f"<code>{path}</code>"
         methods = escape_html(", ".join(handle.methods))
+        if is_link:
+            watch = escape_html(quote(handle.path))
+            name = f'{name} <a class="watch" href="/?live={watch}">watch</a>'
         yield f'<li><span>{name}</span><span class="soft">{methods}</span></li>'
     yield "</ul>"
     if servers := req.app.channel_registry.servers:
@@ -170,65 +188,6 @@ def _pages(app: Any) -> list[str]:
     docs = app.settings.get(_DOCS_SETTING)
     return [*([docs] if docs else []), *sorted(app.early_paths)]
 
-
-_PAGE: Final = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<link rel="icon" href="data:,">
-<style>
-:root {{
-  color-scheme: light dark;
-  --text: #1c2126; --soft: #545d66; --ground: #fff; --raised: #f4f6f8; --line: #d3d9df;
-  --accent: #0b5cad;
-}}
-@media (prefers-color-scheme: dark) {{
-  :root {{
-    --text: #e6eaee; --soft: #aab4bd; --ground: #14181c; --raised: #1e2429; --line: #3a444d;
-    --accent: #7db8f5;
-  }}
-}}
-* {{ box-sizing: border-box }}
-body {{
-  margin: 0 auto; max-width: 46rem; padding: 8vh 1.25rem 2rem; color: var(--text);
-  background: var(--ground); font: 1rem/1.5 system-ui, sans-serif;
-}}
-header {{ display: flex; flex-wrap: wrap; gap: 1rem; align-items: end; margin-bottom: 2rem }}
-header > div {{ flex: 1 1 16rem }}
-h1 {{ margin: 0; font-size: 2.2rem; line-height: 1.2 }}
-h2 {{ margin: 2rem 0 .5rem; font-size: 1rem; color: var(--soft); font-weight: 600 }}
-p {{ margin: .25rem 0 }}
-.soft, footer {{ color: var(--soft) }}
-code, pre {{ font: .95rem/1.5 ui-monospace, monospace }}
-a {{ color: var(--accent) }}
-.button {{
-  padding: .5rem 1.1rem; border-radius: .4rem; color: var(--ground); background: var(--accent);
-  text-decoration: none;
-}}
-ul {{ margin: 0; padding: 0; list-style: none }}
-.services {{ border: 1px solid var(--line); border-radius: .5rem; background: var(--raised) }}
-.services li {{ display: flex; flex-wrap: wrap; gap: .25rem 1rem; padding: .6rem 1rem }}
-.services li + li {{ border-top: 1px solid var(--line) }}
-.services li > :first-child {{ flex: 1 1 12rem; overflow-wrap: anywhere }}
-.pages {{ display: flex; flex-wrap: wrap; gap: .25rem 1.25rem }}
-pre {{
-  margin: 0; padding: .75rem 1rem; overflow: auto; border: 1px solid var(--line);
-  border-radius: .5rem; background: var(--raised);
-}}
-footer {{ margin-top: 3rem; font-size: .875rem }}
-</style>
-<header>
-  <div><p class="soft">Alula {version}, debug mode</p><h1>{title}</h1></div>
-  {docs}
-</header>
-<main>
-{body}
-</main>
-<footer>Only debug mode shows this page, and only if nothing else responds to <code>GET /</code>.
-Otherwise it is a 404.</footer>
-</html>
-"""
 
 _NO_SERVICES: Final = """<p>It runs. There are no services yet; this line adds the first:</p>
 <pre>app.use("messages", MemoryService())</pre>"""
