@@ -31,6 +31,7 @@ from alula.adapters.mongodb import MongoDBService
 from alula.adapters.sql import Database, SQLService
 from alula.errors import BadRequest, NotFound
 from alula.schema import DATE_SCHEMA, resolve, with_schema
+from alula.schema._validators import records_of
 
 OPERATORS = [
     "$set",
@@ -658,3 +659,27 @@ async def test_an_operator_that_no_schema_can_check_is_refused():
         await app.service("posts").patch(1, {"$inc": 5})
     with pytest.raises(BadRequest, match="must be object"):
         await app.service("posts").patch(1, [1])
+
+
+@pytest.mark.parametrize("kind", ["model", "schema"])
+async def test_queries_of_operands_are_described_when_the_first_one_comes(kind, monkeypatch):
+    """Services seldom see one, and the description takes long to make."""
+
+    class Note(BaseModel):
+        id: int | None = None
+        tags: list[str]
+
+    records = records_of(Note if kind == "model" else Note.model_json_schema(), MemoryService())
+    made, query = [], records.query
+
+    def watched(extensions):
+        made.append(extensions)
+        return query(extensions)
+
+    monkeypatch.setattr(records, "query", watched)
+    changes = records.changes()
+    changes.validate({"$push": {"tags": "a"}})
+    assert made == []
+    for _ in range(2):
+        changes.validate({"$pull": {"tags": {"$in": ["a"]}}})
+    assert made == [{}]

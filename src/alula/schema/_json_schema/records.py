@@ -127,7 +127,7 @@ class JsonRecords:
             ).validate
 
         root = JsonPlaces(schema, compiled).root
-        return Changes(self.part().validate, root, self.query({}).validate, self._id)
+        return Changes(self.part().validate, root, lambda: self.query({}).validate, self._id)
 
     def _data(self, optional: Collection[str]) -> dict[str, Any]:
         """Return the schema of data. It is closed, unless it says something else itself."""

@@ -127,7 +127,7 @@ class ModelRecords:
             return ModelRecords(model, "", (), text_ids=False).part()
 
         root = ModelPlaces(self._model, part_of).root
-        return Changes(self.part().validate, root, self.query({}).validate, self._id)
+        return Changes(self.part().validate, root, lambda: self.query({}).validate, self._id)
 
     def _without(self, names: Collection[str], fallback: ModelValidator | None) -> ModelValidator:
         relaxed = _relaxed(self._model, "Data", names.__contains__)

@@ -10,12 +10,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from uuid import UUID
 
 import sqlalchemy
 from sqlalchemy.exc import CompileError
-from sqlalchemy.orm import Mapper
 from sqlalchemy.sql import functions, schema
 
 from alula.adapters.sql._columns._column_types import BooleanType, ColumnType, TextType
@@ -36,6 +35,9 @@ from alula.adapters.sql._tables._foreign_keys import (
 )
 from alula.adapters.sql._tables._pydantic_models import is_pydantic_model, pydantic_table
 from alula.outgoing._text import now_as_in_json
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Mapper
 
 __all__ = [
     "Column",
@@ -275,6 +277,9 @@ def source_of(
     if isinstance(model, tuple) and len(model) == 2 and is_pydantic_model(model[0]):
         table = pydantic_table(model[0], str(model[1]), id)
         return table, names_of(table)
+    # Late: it takes 0.2 s to load, and who has a mapped class has it loaded.
+    from sqlalchemy.orm import Mapper  # noqa: PLC0415  # as said above
+
     mapper = sqlalchemy.inspect(model, raiseerr=False)
     if isinstance(mapper, Mapper) and isinstance(mapper.local_table, sqlalchemy.Table):
         local: sqlalchemy.Table = mapper.local_table  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # after `isinstance`, its columns are unknown
