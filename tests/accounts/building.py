@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +29,11 @@ from alula.errors import FrameworkError
 
 PAGE = "https://app.example/{page}#token={{token}}"
 LINKS = {page: PAGE.format(page=page) for page in ("verify", "reset")}
+# By whether it is PostgreSQL: statements that empty a table, and let its ids begin at 1 again.
+CLEARS = {
+    True: ["truncate {} restart identity"],
+    False: ["delete from {}", "delete from sqlite_sequence where name = '{}'"],
+}
 ADA = {"email": "ada@example.com", "password": "correct horse"}
 FROM_AFAR = {"provider": "rest", "ip": "192.0.2.1"}
 
@@ -65,8 +70,7 @@ async def stores_at(url: str, name: str) -> AsyncIterator[Stores]:
     is_postgresql = url.startswith("postgresql")
     database = Database(url, pool=4) if is_postgresql else Database(url)
     await database.open()
-    clears = "truncate {} restart identity" if is_postgresql else "delete from {}"
-    stores = await sql_stores(database, name, clears=clears)
+    stores = await sql_stores(database, name, clears=CLEARS[is_postgresql])
     yield stores
     await stores.clear()
     await database.close()
@@ -85,7 +89,7 @@ async def mongodb_stores(database: Any) -> Stores:
     return Stores(users, *closed, clear)
 
 
-async def sql_stores(database: Database, name: str, *, clears: str) -> Stores:
+async def sql_stores(database: Database, name: str, *, clears: Sequence[str]) -> Stores:
     metadata = MetaData()
     tables = [
         Table(
@@ -123,7 +127,8 @@ async def sql_stores(database: Database, name: str, *, clears: str) -> Stores:
 
     async def clear() -> None:
         for table in tables:
-            await database.execute(clears.format(table.name))
+            for statement in clears:
+                await database.execute(statement.format(table.name))
 
     services = [SQLService(table, database) for table in tables]
     await database.create()
