@@ -447,6 +447,18 @@ def world_messages(world):
     return world.app.service("authManagement").service._messages
 
 
+async def test_an_address_that_a_schema_of_the_users_refuses_has_no_account(world):
+    await world.mails()
+
+    def refuse(context):
+        raise BadRequest("no such domain", errors={"email": "is not one of ours"})
+
+    world.app.service("users").hooks(before={"find": [refuse]})
+    assert await world.manage("sendResetPwd", USER) == USER
+    assert await world.manage("checkUnique", USER) is None
+    assert await world.mails() == []
+
+
 async def test_a_mail_for_a_user_who_is_gone_is_not_sent(world):
     await world.mails()
     world_messages(world).signed_up(99)

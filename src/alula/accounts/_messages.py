@@ -7,6 +7,7 @@ so neither the response nor its time tells whether there is an account.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,7 +18,7 @@ from alula.accounts._addresses import folded_address
 from alula.accounts._mail import Mail, Mailer, Outbox, send_patiently
 from alula.accounts._proofs import Proof, Proofs, Purpose
 from alula.accounts._texts import Text, built_in_text
-from alula.errors import NotAuthenticated
+from alula.errors import BadRequest, NotAuthenticated
 from alula.types import Id
 
 __all__ = ["Messages"]
@@ -115,7 +116,9 @@ class Messages:
     async def find_user(self, address: str) -> Mapping[str, Any] | None:
         """Return the user of a folded address, None if there is none."""
         entities = self._authentication.entities
-        user: Mapping[str, Any] | None = await entities.find_one({self._address: address}, Params())
+        user: Mapping[str, Any] | None = None
+        with suppress(BadRequest):  # a schema of the users refuses such an address
+            user = await entities.find_one(self._address, address, Params())
         return user
 
     async def _verify_by_id(self, user_id: Id) -> None:
