@@ -120,7 +120,12 @@ class UserHooks:
         owner.add_innermost(self.forget_removed, {"remove"}.intersection(owner.hook_methods()))
 
     async def check_client(self, context: HookContext, next: Next) -> None:
-        """Check what a client sends, and tell by mail what has come of it."""
+        """Check what a client sends, and tell by mail what has come of it.
+
+        Raises:
+            BadRequest: A value is not valid, or clients may not set it.
+            MethodNotAllowed: It replaces a user.
+        """
         if context.params.provider is None:
             await next()
             return
