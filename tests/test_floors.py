@@ -31,7 +31,7 @@ FLOOR_OF = {
     **dict.fromkeys(["adapters", "express", "client", "schema", "authentication", "telemetry"], 6),
     "live": 6,
     **dict.fromkeys(["local_mongodb", "local_postgresql"], 6),
-    **dict.fromkeys(["common_hooks", "files", "openapi", "realtime", "testing"], 7),
+    **dict.fromkeys(["accounts", "common_hooks", "files", "openapi", "realtime", "testing"], 7),
     **dict.fromkeys(["cli", "__init__"], 8),
 }
 

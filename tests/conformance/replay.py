@@ -115,7 +115,9 @@ def values_of(wanted: Mapping[str, str], reply: Reply) -> dict[str, Any]:
 def part_of(value: Any, path: str) -> Any:
     """Return the part of a JSON value at a path such as ``body.data.0.id``, None without one."""
     for name in path.split("."):
-        if isinstance(value, list) and name.isdigit() and int(name) < len(value):
+        if isinstance(value, list) and name == "last":
+            value = value[-1] if value else None
+        elif isinstance(value, list) and name.isdigit() and int(name) < len(value):
             value = value[int(name)]
         else:
             value = value.get(name) if isinstance(value, dict) else None

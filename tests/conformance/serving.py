@@ -97,15 +97,15 @@ def environment() -> dict[str, str]:
 
 
 def free_ports() -> int:
-    """Return a port that is free, as is the one that follows.
+    """Return a port that is free, as are the two that follow.
 
-    The system gives away neither of them to connections before they are used.
+    The system gives away none of them to connections before they are used.
     """
     while True:
         port = secrets.choice(PORTS)
         with ExitStack() as stack:
             try:
-                for each in (port, port + 1):
+                for each in (port, port + 1, port + 2):
                     stack.enter_context(socket.create_server(("127.0.0.1", each)))
             except OSError:
                 continue

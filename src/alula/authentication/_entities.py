@@ -17,6 +17,7 @@ from alula.types import UNSET, Id, is_list, is_mapping
 
 __all__ = [
     "Entities",
+    "changed_properties",
     "check_property",
     "fold_username",
     "id_name",
@@ -243,6 +244,23 @@ def record_ids(result: object, id: Id, id_name: str) -> list[Id] | None:
         return ids
     # The result comes first: the call may spell the id differently, as an ObjectId in capitals.
     return None if id is None else [id]
+
+
+def changed_properties(data: object) -> set[str]:
+    """Return the top-level properties that the data of a patch changes, also by operators.
+
+    Args:
+        data: The data; any value.
+    """
+    if not is_mapping(data):
+        return set()
+    names: list[object] = [*data]
+    for name, value in data.items():
+        if isinstance(name, str) and name[:1] == "$" and is_mapping(value):
+            names += value
+            if name == "$rename":  # it also writes to the properties that are its operands
+                names += value.values()
+    return {name.split(".")[0] for name in names if isinstance(name, str)}
 
 
 def check_property(field: str, where: str) -> None:

@@ -365,16 +365,33 @@ class AuthenticationService:
             NotAuthenticated: The credentials are not valid.
             TooManyRequests: There were too many attempts.
         """
-        attempt = Attempt(data, params)
-        if is_mapping(data) and (name := data.get("strategy")) in self.strategies:
-            attempt.strategy = self._strategies.get(name)
+        attempt = self._new_attempt(data, params)
         with attempt.as_current_at(self):
-            for extension in self.extensions:  # the throttle takes a try
-                await extension.before_attempt(attempt)
             await self._check_credentials(attempt)  # by their strategy, and by a second step
             await self._show_user(attempt)  # as the caller may see the record
             await self._create_token(attempt)  # a session begins, with a refresh token
         return attempt.response
+
+    async def check(self, credentials: object, params: Params) -> Attempt:
+        """Check credentials as a sign-in does, with its throttle and its time, but sign nobody in.
+
+        It is for calls that ask for a password again, such as one that changes the password.
+
+        Args:
+            credentials: As for `create`.
+            params: The params of the call.
+
+        Returns:
+            The attempt; ``attempt.result`` has the user.
+
+        Raises:
+            NotAuthenticated: The credentials are not valid.
+            TooManyRequests: There were too many attempts.
+        """
+        attempt = self._new_attempt(credentials, params)
+        with attempt.as_current_at(self):
+            await self._check_credentials(attempt)
+        return attempt
 
     async def remove(self, id: str | None, params: Params) -> dict[str, Any]:
         """Sign out.
@@ -516,8 +533,16 @@ class AuthenticationService:
             for extension in self.extensions:
                 await extension.account_found(attempt, id)
 
+    def _new_attempt(self, credentials: object, params: Params) -> Attempt:
+        attempt = Attempt(credentials, params)
+        if is_mapping(credentials) and (name := credentials.get("strategy")) in self.strategies:
+            attempt.strategy = self._strategies.get(name)
+        return attempt
+
     async def _check_credentials(self, attempt: Attempt) -> None:
         """Let the strategy check the credentials, and notify the extensions of the outcome."""
+        for extension in self.extensions:  # the throttle takes a try
+            await extension.before_attempt(attempt)
         credentials = attempt.credentials
         try:
             if isinstance(credentials, CheckedUser):

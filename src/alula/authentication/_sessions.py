@@ -10,7 +10,7 @@ session is in `_refresh_tokens`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from secrets import token_urlsafe
@@ -22,7 +22,12 @@ from alula._identity import private_service
 from alula._service import ServiceHandle, owning_handle
 from alula.authentication._access_tokens import Duration, milliseconds_of
 from alula.authentication._attempt import Attempt, Extension, Session, session_ended
-from alula.authentication._entities import id_name, record_ids, remove_before
+from alula.authentication._entities import (
+    changed_properties,
+    id_name,
+    record_ids,
+    remove_before,
+)
 from alula.errors import BadRequest, NotAuthenticated, NotFound
 from alula.hooks import Next
 from alula.types import Id, Record, is_list, is_mapping
@@ -259,8 +264,8 @@ class Sessions(Extension):
         id_property = authentication.entities.id_name
 
         async def end_sessions(context: HookContext, next: Next) -> None:
-            is_change = context.method != "patch" or _touches(
-                context.data, authentication.secret_fields
+            is_change = context.method != "patch" or not authentication.secret_fields.isdisjoint(
+                changed_properties(context.data)
             )
             # A renewed hash is of the same password.
             if not is_change or context.params.get("renews_password"):
@@ -296,19 +301,6 @@ def _kept_session(context: HookContext) -> str | None:
             " authenticate(...), in calls with an access token of a session"
         )
     return session_id
-
-
-def _touches(data: object, fields: Collection[str]) -> bool:
-    """Return whether the data of a patch changes fields, also inside them or by an operator."""
-    if not is_mapping(data):
-        return False
-    names: list[object] = [*data]
-    for name, value in data.items():
-        if isinstance(name, str) and name[:1] == "$" and is_mapping(value):
-            names += value
-            if name == "$rename":  # it also writes to the properties that are its operands
-                names += value.values()
-    return any(isinstance(name, str) and name.split(".")[0] in fields for name in names)
 
 
 async def _ids_to_change(context: HookContext, id_property: str) -> list[Id]:

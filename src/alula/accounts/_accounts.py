@@ -1,0 +1,242 @@
+"""`Accounts`: the options, their checks, and what they register."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+from alula._context import Params
+from alula._identity import Application, find_authentication
+from alula.accounts._mail import ConsoleMailer, Mailer, Outbox
+from alula.accounts._management import AuthManagement, password_strategy
+from alula.accounts._messages import Messages
+from alula.accounts._proofs import Proofs
+from alula.accounts._strategies import (
+    LinkStrategy,
+    ProvedAddresses,
+    RegisterStrategy,
+    bind_browser,
+)
+from alula.accounts._texts import KINDS, Locale, Text
+from alula.accounts._users import PasswordRules, UserHooks
+
+__all__ = ["Accounts"]
+
+_PATH: Final = "authManagement"
+_THIS_MACHINE: Final = re.compile(r"localhost|.+\.localhost|127(\.\d+){3}|::1")
+_SENDER: Final = re.compile(r"[^\r\n<>@]*<[^\s<>@]+@[^\s<>@]+>|[^\s<>@]+@[^\s<>@]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accounts:
+    """Options of accounts, for ``app.configure(Accounts(...))``.
+
+    Configure it after the authentication service, which needs sessions, and after its users. It
+    registers the service ``authManagement``, which FeathersJS front ends know, and hooks on the
+    users' service.
+
+    Args:
+        store: The path of a service that stores hashes of links and codes; closed to clients.
+        mailer: Sends the mails: `SMTP`, `ConsoleMailer`, `MemoryMailer`, or your own.
+        sender: Who sends them: ``"Example <no-reply@app.example>"``.
+        links: Where the links of mails lead to, with ``{token}``: ``"verify"`` and ``"reset"``, and
+            ``"link"`` with ``magic_link``.
+        authentication: The path of the authentication service, None for the default one.
+        email_field: The property of users that has the address.
+        verified_field: The property that says whether it is proved.
+        verify_email: Whether addresses are proved: ``"soft"`` asks for it, ``"required"`` refuses
+            to sign in before, and ``"off"`` does not ask at a sign-up.
+        register: Whether ``{"strategy": "register", ...}`` signs up and in at once. Its answer
+            tells whether an address is taken.
+        check_unique: Whether the action ``checkUnique`` tells whether an address is taken.
+        codes: Whether mails have a code of six digits besides the link.
+        code_tries: How many codes may be tried for one mail.
+        magic_link: Whether people can sign in by a link in a mail: True for the browser in which
+            they ask for it, ``"anywhere"`` for all.
+        min_password: The least number of characters of a new password.
+        password_check: Returns why a password is not good enough, None if it is.
+        locale: The language of the mails: ``"en"`` or ``"de"``.
+        texts: By kind of mail, a function of the `Mail` and the locale that returns subject, text
+            and HTML.
+
+    Raises:
+        ValueError: An option is not valid; the message says what to do.
+
+    Examples:
+        >>> from alula.accounts import Accounts, MemoryMailer
+        >>> accounts = Accounts(
+        ...     store="credentials",
+        ...     mailer=MemoryMailer(),
+        ...     sender="Example <no-reply@app.example>",
+        ...     links={
+        ...         "verify": "https://app.example/verify#token={token}",
+        ...         "reset": "https://app.example/reset#token={token}",
+        ...     },
+        ... )
+    """
+
+    store: str
+    mailer: Mailer = field(repr=False)
+    sender: str
+    links: Mapping[str, str]
+    authentication: str | None = None
+    email_field: str = "email"
+    verified_field: str = "isVerified"
+    verify_email: Literal["soft", "required", "off"] = "soft"
+    register: bool = False
+    check_unique: bool = False
+    codes: bool = False
+    code_tries: int = 5
+    magic_link: bool | Literal["anywhere"] = False
+    min_password: int = 8
+    password_check: Callable[[str], str | None] | None = None
+    locale: Locale = "en"
+    texts: Mapping[str, Text] = field(default_factory=dict[str, Text])
+    _outbox: Outbox = field(default_factory=Outbox, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _check_choice("verify_email", self.verify_email, ("soft", "required", "off"))
+        _check_choice("magic_link", self.magic_link, (True, False, "anywhere"))
+        _check_choice("locale", self.locale, ("en", "de"))
+        if not _SENDER.fullmatch(self.sender):
+            raise ValueError(f"sender is {self.sender!r}; write 'Example <no-reply@app.example>'")
+        for name, number in (("min_password", self.min_password), ("code_tries", self.code_tries)):
+            if type(number) is not int or number < 1:
+                raise ValueError(f"{name} is {number!r}; give a whole number of at least 1")
+        if unknown := set(self.texts).difference(KINDS):
+            raise ValueError(
+                f"texts has {', '.join(sorted(unknown))}; the kinds of mails are {', '.join(KINDS)}"
+            )
+        needed = {"verify", "reset", *(["link"] if self.magic_link else [])}
+        if set(self.links) != needed:
+            raise ValueError(
+                f"links has {', '.join(sorted(self.links)) or 'nothing'}; with these options it"
+                f" needs {', '.join(sorted(needed))}, and nothing else"
+            )
+        for name, link in self.links.items():
+            _check_link(name, link)
+
+    async def idle(self) -> None:
+        """Wait until all mails are sent, for tests."""
+        await self._outbox.idle()
+
+    def __call__(self, app: Application) -> None:
+        """Register what the options ask for; ``app.configure`` calls it.
+
+        Raises:
+            ValueError: Something that it needs is missing; the message says what to do.
+        """
+        if isinstance(self.mailer, ConsoleMailer) and getattr(app, "debug", False) is not True:
+            raise ValueError(
+                "ConsoleMailer prints links that sign people in, so it works in debug mode only:"
+                " set ALULA_DEBUG=1 for development, and use SMTP otherwise"
+            )
+        authentication = self._authentication_of(app)
+        entities, local = authentication.entities, password_strategy(authentication)
+        Params.declare("accounts")
+        proofs = Proofs(self.store, codes=self.codes, tries=self.code_tries)
+        messages = Messages(
+            authentication,
+            proofs,
+            self._outbox,
+            mailer=self.mailer,
+            sender=self.sender,
+            links=self.links,
+            texts=self.texts,
+            locale=self.locale,
+            address=self.email_field,
+            verified=self.verified_field,
+        )
+        rules = PasswordRules(self.min_password, self.password_check)
+        management = AuthManagement(
+            authentication,
+            proofs,
+            messages,
+            self._outbox,
+            rules,
+            address=self.email_field,
+            verified=self.verified_field,
+            codes=self.codes,
+            check_unique=self.check_unique,
+            magic_link=self.magic_link,
+        )
+        hooks = UserHooks(
+            proofs,
+            rules,
+            messages,
+            address=self.email_field,
+            verified=self.verified_field,
+            asks_for_proof=self.verify_email != "off",
+        )
+        hooks.register(entities.handle, entities.id_name, local.secret_fields)
+        app.use(_PATH, management, methods=["create"])
+        self._add_ways_in(app, authentication, management, messages)
+
+    def _authentication_of(self, app: Application) -> Any:
+        """Return the authentication service, and check that it has what accounts need."""
+        authentication = find_authentication(app, self.authentication)
+        if authentication is None:
+            raise ValueError("configure Accounts after the authentication service is registered")
+        if _PATH in app.services:
+            raise ValueError(f"there is a service at {_PATH!r} already; configure Accounts once")
+        if authentication.sessions is None:
+            raise ValueError(
+                "Accounts needs sessions, which end when a password changes:"
+                " AuthenticationService(app, sessions='sessions')"
+            )
+        local = password_strategy(authentication)
+        if local.entity_username_field != self.email_field:
+            raise ValueError(
+                f"Accounts has email_field={self.email_field!r}, but people sign in by"
+                f" {local.entity_username_field!r}; name the same property in both"
+            )
+        if not local.fold_username:
+            raise ValueError(
+                "Accounts stores addresses without capitals, so people sign in however they type"
+                f" theirs: register({local.name!r}, LocalStrategy(fold_username=True))"
+            )
+        return authentication
+
+    def _add_ways_in(
+        self, app: Application, authentication: Any, management: AuthManagement, messages: Messages
+    ) -> None:
+        if self.register:
+            authentication.offer("register", RegisterStrategy(), parses=False, signs_in=True)
+        if self.magic_link:
+            strategy = LinkStrategy(
+                management.redeem_link,
+                management.prove_by_sign_in,
+                is_bound=self.magic_link is True,
+            )
+            authentication.offer("link", strategy, parses=False, signs_in=True)
+        if self.magic_link is True:
+            app.service(_PATH).hooks(around={"create": [bind_browser]})
+        if self.verify_email == "required":
+            authentication.extensions.append(
+                ProvedAddresses(authentication.entities, self.verified_field, messages.signed_up)
+            )
+
+
+def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    if value not in choices or (isinstance(value, int) and not isinstance(value, bool)):
+        raise ValueError(f"{name} is {value!r}; write {' or '.join(map(repr, choices))}")
+
+
+def _check_link(name: str, link: str) -> None:
+    """Check a link of the owner.
+
+    Raises:
+        ValueError: It is not one, or sends the token unencrypted.
+    """
+    parts = urlsplit(link)
+    host = parts.hostname or ""
+    if link.count("{token}") != 1 or link.count("{") != 1 or link.count("}") != 1 or not host:
+        raise ValueError(
+            f"links[{name!r}] is {link!r}; write a whole URL with {{token}} in it once, such as"
+            " 'https://app.example/reset#token={token}'"
+        )
+    if parts.scheme != "https" and not (parts.scheme == "http" and _THIS_MACHINE.fullmatch(host)):
+        raise ValueError(f"links[{name!r}] is {link!r}; it has to be an https link")

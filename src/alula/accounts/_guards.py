@@ -1,0 +1,101 @@
+"""Hooks that ask more of a signed-in caller: a proved address, or a recent sign-in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from alula._context import HookContext
+from alula.errors import Forbidden, NotAuthenticated
+from alula.hooks import Hook, Next, annotate_hook, hook_factory
+from alula.types import is_mapping
+
+__all__ = ["recent", "verified"]
+
+
+@hook_factory("verified()")
+def verified(field: str = "isVerified", *, entity: str = "user") -> Hook:
+    """Return a hook that lets only users pass who have proved their address.
+
+    Register it behind `authenticate`. Calls of the application itself pass.
+
+    Args:
+        field: The property of the user that says so; the ``verified_field`` of `Accounts`.
+        entity: The name of the user in params.
+
+    Raises:
+        NotAuthenticated: By the hook: nobody is signed in.
+        Forbidden: By the hook: the address is not proved. ``data.code`` is ``"not_verified"``.
+
+    Examples:
+        >>> from alula import App
+        >>> from alula.accounts import verified
+        >>> from alula.adapters.memory import MemoryService
+        >>> from alula.authentication import authenticate
+        >>> app = App().use("orders", MemoryService())
+        >>> orders = app.service("orders").hooks(before=[authenticate("jwt"), verified()])
+    """
+
+    async def check(context: HookContext, next: Next | None = None) -> None:
+        params = context.params
+        if params.provider is not None:
+            user = params.get(entity)
+            if user is None:
+                raise NotAuthenticated("Not authenticated")
+            if not is_mapping(user) or user.get(field) is not True:
+                raise Forbidden("Confirm your e-mail address first", data={"code": "not_verified"})
+        if next is not None:
+            await next()
+
+    return annotate_hook(check, kinds=("before", "around"), needs_user="verified")
+
+
+@hook_factory("recent(300)")
+def recent(seconds: int) -> Hook:
+    """Return a hook that lets only callers pass who have signed in a short time ago.
+
+    To renew a token by its refresh token is not a sign-in. Register the hook behind `authenticate`.
+    It needs an authentication service with sessions, whose tokens have the claim ``auth_time``.
+    Calls of the application itself pass.
+
+    Args:
+        seconds: How long ago at most.
+
+    Raises:
+        ValueError: ``seconds`` is not a whole number above 0.
+        NotAuthenticated: By the hook: the sign-in is older, or nobody is signed in. ``data.code``
+            is then ``"not_recent"``, and the header ``WWW-Authenticate`` is that of RFC 9470.
+
+    Examples:
+        >>> from alula import App
+        >>> from alula.accounts import recent
+        >>> from alula.adapters.memory import MemoryService
+        >>> from alula.authentication import authenticate
+        >>> app = App().use("payments", MemoryService())
+        >>> payments = app.service("payments")
+        >>> payments = payments.hooks(before={"create": [authenticate("jwt"), recent(300)]})
+    """
+    if type(seconds) is not int or seconds < 1:
+        raise ValueError(f"recent({seconds!r}): give whole seconds, as in recent(300)")
+
+    async def check(context: HookContext, next: Next | None = None) -> None:
+        params = context.params
+        if params.provider is not None:
+            authentication: Mapping[str, Any] = params.authentication or {}
+            payload: Mapping[str, Any] = authentication.get("payload") or {}
+            signed_in_at = payload.get("auth_time")
+            if type(signed_in_at) is not int or signed_in_at < time.time() - seconds:
+                raise _not_recent(seconds)
+        if next is not None:
+            await next()
+
+    return annotate_hook(check, kinds=("before", "around"), needs_user="recent")
+
+
+def _not_recent(seconds: int) -> NotAuthenticated:
+    error = NotAuthenticated("Sign in again", data={"code": "not_recent", "maxAge": seconds})
+    error.headers = {
+        "WWW-Authenticate": f'Bearer error="insufficient_user_authentication", max_age="{seconds}"'
+    }
+    return error

@@ -1,0 +1,157 @@
+"""The texts of the mails, in English and German."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from alula.accounts._mail import Mail
+
+__all__ = ["KINDS", "Locale", "Text", "built_in_text"]
+
+Locale: TypeAlias = Literal["en", "de"]
+
+Text: TypeAlias = Callable[[Mail, str], tuple[str, str, str]]
+"""A function of a mail and the locale that returns its subject, its text, and its HTML."""
+
+
+class _Words(NamedTuple):
+    """The words of one kind of mail.
+
+    Attributes:
+        subject: The subject.
+        before: What comes before the link.
+        after: What comes after the link and the code.
+    """
+
+    subject: str
+    before: str
+    after: str
+
+
+_EN: Final[Mapping[str, _Words]] = {
+    "verify": _Words(
+        "Confirm your e-mail address",
+        "please confirm that this address is yours:",
+        "If you have not signed up, ignore this mail.",
+    ),
+    "reset": _Words(
+        "Choose a new password",
+        "somebody has asked for a new password for your account. If it was you, choose one here:",
+        "If it was not you, ignore this mail; your password stays as it is.",
+    ),
+    "change": _Words(
+        "Confirm your new e-mail address",
+        "please confirm that this is the new address of your account:",
+        "If you have not asked for this, ignore this mail.",
+    ),
+    "undo": _Words(
+        "Your e-mail address is about to change",
+        "somebody who has your password has asked to change the address of your account. If it was"
+        " not you, take your address back here:",
+        "If it was you, ignore this mail.",
+    ),
+    "restored": _Words(
+        "Your e-mail address is back",
+        "your account has this address again, and all devices are signed out. Somebody else may"
+        " know your password, so choose a new one here:",
+        "",
+    ),
+    "password_changed": _Words(
+        "Your password was changed",
+        "the password of your account was changed.",
+        'If it was not you, use "Forgot your password?" at once.',
+    ),
+    "taken": _Words(
+        "You already have an account",
+        "somebody has tried to use this address for an account, but you already have one.",
+        'If it was you, sign in, or use "Forgot your password?".'
+        " If it was not you, ignore this mail.",
+    ),
+    "link": _Words(
+        "Your link to sign in",
+        "sign in here, in the browser in which you have asked for this link:",
+        "If you have not asked for it, ignore this mail.",
+    ),
+}
+
+_DE: Final[Mapping[str, _Words]] = {
+    "verify": _Words(
+        "Bitte bestätigen Sie Ihre E-Mail-Adresse",
+        "bitte bestätigen Sie, dass diese Adresse Ihnen gehört:",
+        "Wenn Sie sich nicht angemeldet haben, brauchen Sie nichts zu tun.",
+    ),
+    "reset": _Words(
+        "Neues Passwort wählen",
+        "jemand möchte ein neues Passwort für Ihr Konto. Wenn Sie das waren, wählen Sie es hier:",
+        "Wenn Sie es nicht waren, brauchen Sie nichts zu tun; Ihr Passwort bleibt, wie es ist.",
+    ),
+    "change": _Words(
+        "Bitte bestätigen Sie Ihre neue E-Mail-Adresse",
+        "bitte bestätigen Sie, dass dies die neue Adresse Ihres Kontos ist:",
+        "Wenn Sie das nicht wollten, brauchen Sie nichts zu tun.",
+    ),
+    "undo": _Words(
+        "Ihre E-Mail-Adresse wird geändert",
+        "jemand, der Ihr Passwort kennt, möchte die Adresse Ihres Kontos ändern. Wenn Sie das nicht"
+        " waren, holen Sie Ihre Adresse hier zurück:",
+        "Wenn Sie es waren, brauchen Sie nichts zu tun.",
+    ),
+    "restored": _Words(
+        "Ihre E-Mail-Adresse ist wieder da",
+        "Ihr Konto hat wieder diese Adresse, und alle Geräte sind abgemeldet. Vielleicht kennt"
+        " jemand Ihr Passwort; wählen Sie hier ein neues:",
+        "",
+    ),
+    "password_changed": _Words(
+        "Ihr Passwort wurde geändert",
+        "das Passwort Ihres Kontos wurde geändert.",
+        "Wenn Sie es nicht waren, wählen Sie sofort „Passwort vergessen“.",
+    ),
+    "taken": _Words(
+        "Sie haben schon ein Konto",
+        "jemand wollte diese Adresse für ein Konto verwenden, aber Sie haben schon eines.",
+        "Wenn Sie es waren, melden Sie sich an, oder wählen Sie „Passwort vergessen“."
+        " Sonst brauchen Sie nichts zu tun.",
+    ),
+    "link": _Words(
+        "Ihr Link zum Anmelden",
+        "melden Sie sich hier an, in dem Browser, in dem Sie diesen Link angefordert haben:",
+        "Wenn Sie ihn nicht angefordert haben, brauchen Sie nichts zu tun.",
+    ),
+}
+
+KINDS: Final = tuple(_EN)
+"""All kinds of mails."""
+
+_WORDS: Final[Mapping[str, Mapping[str, _Words]]] = {"en": _EN, "de": _DE}
+_GREETING: Final = {"en": "Hello,", "de": "Guten Tag,"}
+_CODE: Final = {"en": "Or type this code:", "de": "Oder geben Sie diesen Code ein:"}
+_UNTIL: Final = {"en": "The link is valid until {} UTC.", "de": "Der Link gilt bis {} UTC."}
+
+
+def built_in_text(mail: Mail, locale: str) -> tuple[str, str, str]:
+    """Return the subject, the text and the HTML of a mail.
+
+    Args:
+        mail: The mail, without any of the three.
+        locale: ``"en"`` or ``"de"``.
+    """
+    words = _WORDS[locale][mail.kind]
+    opening = (_GREETING[locale], words.before)
+    parts: list[tuple[str, str]] = [(text, escape(text)) for text in opening]
+    if mail.link is not None:
+        link = escape(mail.link)
+        parts.append((mail.link, f'<a href="{link}">{link}</a>'))
+    if mail.code is not None:
+        before = _CODE[locale]
+        parts.append((f"{before} {mail.code}", f"{before} <b>{mail.code}</b>"))
+    if mail.expires is not None:
+        until = _UNTIL[locale].format(mail.expires.strftime("%Y-%m-%d %H:%M"))
+        parts.append((until, escape(until)))
+    if words.after:
+        parts.append((words.after, escape(words.after)))
+    text = "\n\n".join(plain for plain, _ in parts) + "\n"
+    html = "".join(f"<p>{markup}</p>\n" for _, markup in parts)
+    return words.subject, text, html

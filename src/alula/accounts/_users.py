@@ -1,0 +1,223 @@
+"""Hooks on the service of the users: what clients may set, and what happens with a new user.
+
+Clients cannot say that an address is proved, and cannot change an address: that takes a proof. New
+passwords have rules. These checks run outside all other hooks, before a password is hashed. What is
+stored is completed directly around the method, behind all other hooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, Final, Protocol
+
+from alula._context import HookContext
+from alula._service import ServiceHandle, owning_handle
+from alula.accounts._addresses import folded_address
+from alula.accounts._refusals import refusal
+from alula.authentication import HashedPassword
+from alula.authentication._entities import changed_properties, record_ids
+from alula.authentication._local_strategy import is_credential
+from alula.errors import Conflict, MethodNotAllowed
+from alula.hooks import Next
+from alula.types import Id, is_list, is_mapping
+
+__all__ = ["PasswordRules", "UserHooks"]
+
+_NEWS: Final = "news of accounts"
+"""The attribute of a context with what its call has to tell by mail. No hook sets one like it."""
+
+
+class PasswordRules:
+    """What new passwords must be like. They are checked as they are sent: nothing is trimmed.
+
+    Args:
+        shortest: The least number of characters.
+        check: Returns why a password is not good enough, None if it is; for own rules.
+    """
+
+    def __init__(self, shortest: int, check: Callable[[str], str | None] | None) -> None:
+        self._shortest = shortest
+        self._check = check
+
+    def refuse(self, password: object, address: object) -> None:
+        """Check a new password.
+
+        Args:
+            password: Any value that a client has sent.
+            address: The address of its user.
+
+        Raises:
+            BadRequest: It is not good enough. ``errors.password`` says why.
+        """
+        if not is_credential(password):
+            self._raise("The password has to be a text of at most 4096 bytes")
+        elif len(password) < self._shortest:
+            self._raise(f"The password needs at least {self._shortest} characters")
+        elif (folded := folded_address(address)) and folded_address(password) == folded:
+            self._raise("The password must not be the address")
+        if self._check is not None and (reason := self._check(str(password))):
+            self._raise(reason)
+
+    def _raise(self, reason: str) -> None:
+        raise refusal(reason, password=reason)
+
+
+class News(Protocol):
+    """What `UserHooks` tells about; each call returns at once."""
+
+    def signed_up(self, user_id: Id) -> None:
+        """Handle a user whom a client has created."""
+        ...
+
+    def taken(self, address: str) -> None:
+        """Handle an address that a client wanted, but somebody has."""
+        ...
+
+
+class UserHooks:
+    """The hooks.
+
+    Args:
+        proofs: The store of links and codes.
+        rules: The rules of passwords.
+        news: Gets to know what has happened.
+        address: The property of the address.
+        verified: The property that says whether the address is proved.
+        asks_for_proof: Whether new users get a mail that asks them to prove the address.
+    """
+
+    def __init__(
+        self,
+        proofs: Any,
+        rules: PasswordRules,
+        news: News,
+        *,
+        address: str,
+        verified: str,
+        asks_for_proof: bool,
+    ) -> None:
+        self._proofs = proofs
+        self._rules = rules
+        self._news = news
+        self._address = address
+        self._verified = verified
+        self._asks_for_proof = asks_for_proof
+        self._passwords: Collection[str] = ()
+
+    def register(self, users: ServiceHandle, id_name: str, passwords: Collection[str]) -> None:
+        """Add the hooks to the service of the users.
+
+        Args:
+            users: Its handle.
+            id_name: The property that holds the id of a user.
+            passwords: The properties that hold passwords.
+        """
+        self._id, self._passwords = id_name, passwords
+        owner = owning_handle(users)
+        changes = {"create", "update", "patch"}.intersection(owner.hook_methods())
+        owner.hook_table.add_outermost(self.check_client, changes)
+        owner.add_innermost(self.complete, changes)
+        owner.add_innermost(self.forget_removed, {"remove"}.intersection(owner.hook_methods()))
+
+    async def check_client(self, context: HookContext, next: Next) -> None:
+        """Check what a client sends, and tell by mail what has come of it.
+
+        Raises:
+            BadRequest: A value is not valid, or clients may not set it.
+            MethodNotAllowed: It replaces a user.
+        """
+        if context.params.provider is None:
+            await next()
+            return
+        if context.method == "update":
+            raise MethodNotAllowed("Change a user by `patch`, which keeps the address")
+        if is_list(context.data):
+            context.data = [self._checked(record, context.method) for record in context.data]
+        else:
+            context.data = self._checked(context.data, context.method)
+        setattr(context, _NEWS, [])
+        try:
+            await next()
+        finally:
+            # Also where another hook hides that an address is taken.
+            for tell, what in getattr(context, _NEWS):
+                tell(what)
+
+    async def complete(self, context: HookContext, next: Next) -> None:
+        """Complete what is stored: the folded address, and whether it is proved."""
+        records: list[Any] = context.data if is_list(context.data) else [context.data]
+        completed = [self._completed(record, context.method) for record in records]
+        context.data = completed if is_list(context.data) else completed[0]
+        news: list[Any] = getattr(context, _NEWS, [])
+        try:
+            if context.method == "create":
+                for record in completed:
+                    await self._check_reserved(record)
+            await next()
+        except Conflict:
+            if context.method == "create":
+                addresses = [record.get(self._address) for record in completed]
+                news += [(self._news.taken, address) for address in addresses if address]
+            raise
+        if context.method == "create" and self._asks_for_proof:
+            ids = record_ids(context.result, None, self._id) or ()
+            news += [(self._news.signed_up, user_id) for user_id in ids]
+
+    async def forget_removed(self, context: HookContext, next: Next) -> None:
+        """Remove the links and codes of users who are removed, before it and again after it.
+
+        Databases give ids again, and no left-over link may belong to the next user. Links that are
+        sent in between are removed by the second time.
+        """
+        if context.id is not None:
+            await self._proofs.forget(context.id)
+        await next()
+        for user_id in record_ids(context.result, context.id, self._id) or ():
+            await self._proofs.forget(user_id)
+
+    def _checked(self, record: object, method: str) -> object:
+        """Return what a client may set of a user.
+
+        Raises:
+            BadRequest: It may not, or a value is not valid.
+        """
+        if not is_mapping(record):
+            return record  # the service refuses it
+        changed = changed_properties(record)
+        if method == "patch" and (forbidden := changed & {self._address, self._verified}):
+            name = min(forbidden)
+            reason = f"{name} cannot be changed here; use the action identityChange"
+            raise refusal(reason, **{name: reason})
+        data = {name: value for name, value in record.items() if name != self._verified}
+        if method == "create":
+            data[self._address] = folded_address(data.get(self._address))
+            if data[self._address] is None:
+                reason = "This is not an e-mail address"
+                raise refusal(reason, **{self._address: reason})
+        for operand in (data, *(data[name] for name in data if name[:1] == "$")):
+            for name in self._passwords:
+                if is_mapping(operand) and name in operand:
+                    self._rules.refuse(operand[name], data.get(self._address))
+        return data
+
+    def _completed(self, record: object, method: str) -> Any:
+        if not is_mapping(record):
+            return record
+        # A text: databases do not know the type.
+        texts = {n: str(v) for n, v in record.items() if isinstance(v, HashedPassword)}
+        data: dict[str, Any] = {**record, **texts}
+        if self._address in data:
+            data[self._address] = folded_address(data[self._address]) or data[self._address]
+        if method == "create":
+            data.setdefault(self._verified, False)
+        return data
+
+    async def _check_reserved(self, record: object) -> None:
+        """Refuse an address whose owner may still take it back.
+
+        Raises:
+            Conflict: It is one.
+        """
+        address = record.get(self._address) if is_mapping(record) else None
+        if isinstance(address, str) and await self._proofs.reserved_for(address) is not None:
+            raise Conflict("This address is taken", errors={self._address: "Already taken."})

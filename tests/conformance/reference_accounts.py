@@ -1,0 +1,174 @@
+"""The applications that the recorded exchanges of accounts were recorded from, built with Alula.
+
+``python -m tests.conformance.reference_accounts --port N [--url URL]`` serves three of them on N,
+N+1 and N+2, until SIGINT or SIGTERM. They keep what they store in memory, or in the database of a
+URL: ``sqlite:///...``, ``postgresql://...`` or ``mongodb://...``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+from contextlib import AsyncExitStack
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from tests.accounts.building import Stores, memory_stores, stores_at
+
+from alula import App, HookContext, Params
+from alula.accounts import Accounts, MemoryMailer
+from alula.authentication import (
+    AuthenticationService,
+    LocalStrategy,
+    authenticate,
+    hash_password,
+    protect,
+)
+from alula.express import error_handler, express, json, not_found, rest, urlencoded
+
+PAGE = "https://app.example/account#token={token}"
+
+
+class Notices:
+    """The messages in their order, as the original lists them."""
+
+    def __init__(self, accounts: Accounts, mailer: MemoryMailer) -> None:
+        self.accounts = accounts
+        self.mailer = mailer
+
+    async def find(self, params: Params) -> list[dict[str, Any]]:
+        await self.accounts.idle()
+        nothing = {"changes": None, "options": None}
+        return [
+            {
+                "type": mail.kind,
+                "to": mail.to,
+                "token": token_of(mail.link),
+                "shortToken": mail.code,
+                **nothing,
+            }
+            for mail in self.mailer.sent
+        ]
+
+
+class Notes:
+    async def find(self, params: Params) -> dict[str, Any]:
+        return {"user": (params.get("user") or {}).get("email")}
+
+
+def token_of(link: str | None) -> str | None:
+    """Return the token in the fragment of a link."""
+    return None if link is None else parse_qs(urlsplit(link).fragment)["token"][0]
+
+
+class Application:
+    """One of the three applications.
+
+    Args:
+        stores: Where it keeps what it stores.
+        options: Options of `Accounts` that differ.
+    """
+
+    def __init__(self, stores: Stores, **options: Any) -> None:
+        self.stores = stores
+        self.mailer = MemoryMailer()
+        self.accounts = Accounts(
+            store="credentials",
+            mailer=self.mailer,
+            sender="Example <no-reply@app.example>",
+            links={"verify": PAGE, "reset": PAGE},
+            codes=True,
+            check_unique=True,
+            **options,
+        )
+        app = self.app = express(App())
+        app.use(json())
+        app.use(urlencoded())
+        app.configure(rest())
+        app.use("users", stores.users)
+        app.use("sessions", stores.sessions, methods=[])
+        app.use("credentials", stores.credentials, methods=[])
+        authentication = AuthenticationService(
+            app,
+            secret="a secret of more than thirty-two bytes",
+            sessions="sessions",
+            throttle=False,  # as for the recording
+        )
+        authentication.register("local", LocalStrategy(fold_username=True))
+        app.use("authentication", authentication)
+        self.add_hooks()
+        app.configure(self.accounts)
+        app.use("notes", Notes())
+        app.service("notes").hooks(before={"find": [authenticate("jwt")]})
+        app.use("__notices", Notices(self.accounts, self.mailer))
+
+    def add_hooks(self) -> None:
+        signed_in = {m: [authenticate("jwt")] for m in ("find", "get", "patch", "remove")}
+        self.app.service("users").hooks(
+            around={"all": [protect("password")]},
+            before={**signed_in, "create": [drop_tokens, hash_password("password")]},
+        )
+
+    async def reset(self) -> None:
+        await self.accounts.idle()
+        await self.stores.clear()
+        self.mailer.sent.clear()
+
+
+def drop_tokens(context: HookContext) -> None:
+    """Drop what front ends of the original may send, and no table of users has."""
+    for name in ("verifyToken", "resetToken"):
+        context.data.pop(name, None)
+
+
+class Reset:
+    def __init__(self, applications: list[Application]) -> None:
+        self.applications = applications
+
+    async def create(self, data: object, params: Params) -> dict[str, Any]:
+        for application in self.applications:
+            await application.reset()
+        return {}
+
+
+async def make_applications(stack: AsyncExitStack, url: str | None) -> list[Application]:
+    """Return the three applications, not set up."""
+    applications = []
+    for number, options in enumerate(({}, {}, {"code_tries": 3})):
+        if url is None:
+            stores = memory_stores()
+        else:
+            stores = await stack.enter_async_context(stores_at(url, f"accounts{number}"))
+        applications.append(Application(stores, **options))
+    for application in applications:
+        application.app.use("__reset", Reset(applications))
+        application.app.use(not_found())
+        application.app.use(error_handler())
+    return applications
+
+
+async def serve(port: int, url: str | None) -> None:
+    """Serve until a signal."""
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    async with AsyncExitStack() as stack:
+        applications = await make_applications(stack, url)
+        for place, application in enumerate(applications):
+            await stack.enter_async_context(await application.app.listen(port + place))
+        print(f"serving on {port}, {port + 1} and {port + 2}", flush=True)
+        await ended.wait()
+
+
+def main() -> None:
+    """Read the command line and serve."""
+    parser = argparse.ArgumentParser(description="The applications of the recorded accounts.")
+    parser.add_argument("--port", type=int, required=True, help="the others have the next two")
+    parser.add_argument("--url", help="a database; without one, everything is in memory")
+    given = parser.parse_args()
+    asyncio.run(serve(given.port, given.url))
+
+
+if __name__ == "__main__":
+    main()
