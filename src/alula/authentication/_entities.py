@@ -108,10 +108,9 @@ class Entities:
             NotAuthenticated: It does not exist.
             GeneralError: The service refuses the call as invalid.
         """
-        handle = self._services.get(self.path) or self.handle
         context = self._context("get", _inside(params), id)
         try:
-            await handle.run(context)
+            await context.service.run(context)
         except NotFound as error:
             raise NotAuthenticated("The user of these credentials does not exist") from error
         except BadRequest as error:
@@ -197,7 +196,7 @@ class Entities:
         return context
 
 
-describe_frames(Entities.get, lambda names: f"`get` of {names['handle']!r}")
+describe_frames(Entities.get, lambda names: f"`get` of {names['context'].service!r}")
 
 
 def fold_username(name: str) -> str:

@@ -88,9 +88,11 @@ def authenticate(
             await next()
 
     def is_internal(context: HookContext) -> bool:
-        authentication_of(context.app)  # a missing service is an error in every call
         params = context.params
-        return params.provider is None and params.authentication is None
+        if params.provider is not None or params.authentication is not None:
+            return False
+        authentication_of(context.app)  # a missing service is an error in every call
+        return True
 
     return annotate_hook(
         check_caller,
