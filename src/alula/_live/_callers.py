@@ -16,7 +16,7 @@ from alula._context import Params, RequestParams, connection_params
 from alula.types import is_array, is_mapping
 
 if TYPE_CHECKING:
-    from alula._live._lists import LiveList
+    from alula._live._groups import LiveList
 
 __all__ = ["caller_of", "key_of", "looks_at_connection", "watched_params"]
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from alula._connection import NO_VALUES, client_key
+from alula._connection import NO_VALUES, Connection, client_key
 from alula._live._notices import Notice
 from alula._live._reading import LastRow, Reading, is_behind, skips
 from alula._live._routing import Shelves, may_match
 from alula._live._sources import Source
 from alula._service import LiveOptions, ServiceHandle
 
-if TYPE_CHECKING:
-    from alula._live._lists import LiveList
-
-__all__ = ["Group", "ListMessage", "Store"]
+__all__ = ["Group", "ListMessage", "LiveList", "Store"]
 
 
 class ListMessage(NamedTuple):
@@ -30,6 +27,41 @@ class ListMessage(NamedTuple):
 
     kind: str
     body: Mapping[str, Any]
+
+
+class LiveList:
+    """One list of one client.
+
+    Args:
+        handle: The service.
+        connection: The caller.
+        route: The values of the placeholders in the path of the service.
+        query: As the client gave it.
+        deliver: Called with each batch of messages; it returns at once and never raises.
+
+    Attributes:
+        digest: Of the rows that the client has been told of.
+        expires: When the token of its caller expires, in seconds since 1970; None for never.
+    """
+
+    def __init__(
+        self,
+        handle: ServiceHandle,
+        connection: Connection,
+        route: Mapping[str, str],
+        query: Mapping[str, Any],
+        deliver: Callable[[Sequence[ListMessage]], object],
+    ) -> None:
+        self.handle = handle
+        self.connection = connection
+        self.route = route
+        self.query = query
+        self.deliver = deliver
+        self.digest = b""
+        self.expires: float | None = None
+        self.why: str | None = None  # a reset is due, for this reason
+        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.group: Group | None = None
 
 
 class Group:

@@ -30,7 +30,7 @@ from alula._context import HookContext, Params
 from alula._events import emit_unless_held, is_in_transaction
 from alula._live._callers import caller_of, key_of, looks_at_connection, watched_params
 from alula._live._difference import differences
-from alula._live._groups import Group, ListMessage, Store
+from alula._live._groups import Group, ListMessage, LiveList, Store
 from alula._live._notices import ANYTHING, Notice, notice_of
 from alula._live._reading import Reading
 from alula._live._routing import shelf_of
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from alula._app import App
     from alula.hooks import Next
 
-__all__ = ["LiveList", "LiveLists", "live_lists_of"]
+__all__ = ["LiveLists", "live_lists_of"]
 
 _READS: Final = frozenset({"find", "get"})
 
@@ -78,41 +78,6 @@ _SETTING: Final = "live lists"
 """The name of the setting under which `ServiceHandle.touch` finds the lists."""
 
 _log: Final = logging.getLogger("alula.live")
-
-
-class LiveList:
-    """One list of one client.
-
-    Args:
-        handle: The service.
-        connection: The caller.
-        route: The values of the placeholders in the path of the service.
-        query: As the client gave it.
-        deliver: Called with each batch of messages; it returns at once and never raises.
-
-    Attributes:
-        digest: Of the rows that the client has been told of.
-        expires: When the token of its caller expires, in seconds since 1970; None for never.
-    """
-
-    def __init__(
-        self,
-        handle: ServiceHandle,
-        connection: Connection,
-        route: Mapping[str, str],
-        query: Mapping[str, Any],
-        deliver: Callable[[Sequence[ListMessage]], object],
-    ) -> None:
-        self.handle = handle
-        self.connection = connection
-        self.route = route
-        self.query = query
-        self.deliver = deliver
-        self.digest = b""
-        self.expires: float | None = None
-        self.why: str | None = None  # a reset is due, for this reason
-        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.group: Group | None = None
 
 
 class LiveLists:
