@@ -128,6 +128,8 @@ async def until_all_are_true(lists):
 
 @pytest.mark.parametrize("bus", ["hub", "redis"])
 async def test_lists_are_true_after_workers_were_killed(tmp_path, thorough, bus):
+    if bus == "redis" and not thorough:
+        pytest.skip("the test with the hub does almost the same: see `make faults`")
     url = f"sqlite:///{tmp_path / 'todos.sqlite'}"
     database = Database(url)
     await database.create(SQLService(todos, database))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from alula._context import HookContext
-from alula.types import is_list, is_mapping
+from alula.types import is_dict, is_list, is_mapping
 
 __all__ = ["ANYTHING", "Notice", "id_of", "notice_of"]
 
@@ -66,7 +66,7 @@ def notice_of(context: HookContext) -> Notice:
     if context.method == "create" and (context.event != "created" or context.result_events):
         event = "changed"
     is_whole = "$select" not in context.params.query
-    if type(result) is dict and is_whole:  # most writes
+    if is_whole and is_dict(result):  # most writes
         record_id = result.get(id_name)
         return Notice(event, None if record_id is None else (record_id,), (result.copy(),))
     records = result if is_list(result) else [result]
