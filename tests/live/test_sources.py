@@ -9,7 +9,10 @@ from tests.live.test_lists import Client
 
 from alula import App, Params
 from alula._live import live_lists_of
+from alula._live._sources import related_to
+from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService
+from alula.adapters.relations import belongs_to
 from alula.adapters.sql import Database, SQLService
 
 metadata = sa.MetaData()
@@ -131,3 +134,11 @@ async def test_reads_of_lists_say_so(tmp_path):
     assert service.asked == 1
     await app.teardown()
     await database.release()
+
+
+async def test_services_that_are_related_to_each_other_are_found_once():
+    people = MemoryService(relations={"post": belongs_to("posts", "postId")})
+    posts = MemoryService(relations={"author": belongs_to("people", "authorId")})
+    app = App().use("people", people).use("posts", posts)
+    found = [source.handle for source in related_to(app.service("posts"))]
+    assert found == [app.service("people"), app.service("posts")]
