@@ -14,6 +14,7 @@ from alula._live import _callers as callers_module
 from alula._live import live_lists_of
 from alula.adapters.memory import MemoryService
 from alula.adapters.relations import belongs_to
+from alula.errors import Forbidden
 
 TEAMS = [{"id": 1, "team": "red"}, {"id": 2, "team": "blue"}]
 
@@ -259,3 +260,17 @@ async def test_a_caller_that_changes_while_the_list_opens_is_read_anew(app, todo
     todos.hooks(before={"find": [join]})
     await client.open()
     assert client.kinds == ["snapshot"]
+
+
+async def test_an_error_is_that_of_one_caller(todos, lists):
+    """It is not yet known what the hook looks at."""
+
+    async def refuse(context):
+        if context.params.live and context.params.headers["x-team"] == "red":
+            raise Forbidden("not you")
+
+    todos.hooks(before={"find": [refuse]})
+    clients = [Client(lists, todos, connection(team)) for team in ["red", "blue"]]
+    opened = await asyncio.gather(*(client.open() for client in clients), return_exceptions=True)
+    assert isinstance(opened[0], Forbidden)
+    assert clients[1].kinds == ["snapshot"]

@@ -478,14 +478,17 @@ class LiveLists:
         handle = group.handle
         params.live = reading
         context = reading.context = HookContext(handle.app, handle, "find", params)
-        await self._app.turns.take(reader.connection.ip, handle.run(context))
+        try:
+            await self._app.turns.take(reader.connection.ip, handle.run(context))
+        finally:  # an error is that of those callers alone who are equal in what was looked at
+            if reader.group is group:
+                self._split(group, reader, reading.seen)
         if not group.lists:
             return None
         if reading.query is None:
             raise MethodNotAllowed(f"a hook of {handle!r} responds in its place, so it has no list")
         reading.take(context.result if context.dispatch is UNSET else context.dispatch)
         self._check_limits(group, reading)
-        self._split(group, reader, reading.seen)
         return reading
 
     def _reader_of(
