@@ -188,7 +188,7 @@ async def test_a_slow_reader_gets_the_list_when_it_reads_again(
     for _ in range(3):
         await todos.create([{"text": "x"}] * 5)
         await settle()
-        await eventually(lambda: all(g.at_rest.is_set() for g in lists_of(app)._groups.values()))
+        await eventually(lambda: all(g.is_at_rest() for g in lists_of(app)._groups.values()))
     for _ in range(15):
         assert (await event(other))[1]["kind"] == "entered"  # also more at once than may wait
     peer.send('429["live","todos",{"settled":true}]')

@@ -73,7 +73,7 @@ class _WatchedParams(RequestParams):
     _seen: set[str]
 
     @property
-    def ip(self) -> str | None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # hooks read and set it as before
+    def ip(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]  # hooks read and set it as before
         """The address of the caller."""
         self._seen.add(ADDRESS)
         return self.__dict__.get("ip")
@@ -82,7 +82,7 @@ class _WatchedParams(RequestParams):
     def ip(self, value: str | None) -> None:
         self.__dict__["ip"] = value
 
-    @property  # type: ignore[override]
+    @property
     def connection(self) -> Connection | None:  # pyright: ignore[reportIncompatibleVariableOverride]  # as above
         """The connection of the caller."""
         self._seen.add(CONNECTION)
@@ -93,7 +93,7 @@ class _WatchedParams(RequestParams):
         self.__dict__["connection"] = value
 
     @property
-    def _undeclared(self) -> tuple[str, ...]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # only read when params are copied
+    def _undeclared(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]  # only read when params are copied
         """Nothing. Whoever copies these params as others may look at all of them."""
         self._seen.add(CONNECTION)
         return ()

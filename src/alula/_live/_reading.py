@@ -133,7 +133,8 @@ def rows_of(result: object) -> Sequence[Any]:
         MethodNotAllowed: There is no list of them.
     """
     if is_mapping(result) and is_list(result.get("data")):
-        return result["data"]
+        rows: Sequence[Any] = result["data"]
+        return rows
     if is_list(result):
         return result
     raise MethodNotAllowed("the result of `find` is no list, so it cannot be a live one")
@@ -166,14 +167,15 @@ def is_behind(record: Mapping[str, Any], last: LastRow) -> bool:
             continue
         if not _are_comparable(value, other, last.has_texts):
             return False
-        first, second = (value, other) if direction > 0 else (other, value)
+        first: Any = value if direction > 0 else other
+        second: Any = other if direction > 0 else value
         if first != second:
-            return first < second  # type: ignore[no-any-return]
+            return bool(first < second)
     return False
 
 
 def _are_comparable(one: Any, other: Any, has_texts: bool) -> bool:
     kinds: set[type] = {type(one), type(other)}
     if kinds <= _NUMBERS:
-        return one == one and other == other  # noqa: PLR0124  # not NaN, which has no place
+        return bool(one == one and other == other)  # noqa: PLR0124  # not NaN, which has no place
     return kinds == {bool} or (has_texts and kinds == {str})

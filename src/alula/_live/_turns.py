@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Hashable
+from functools import partial
 from typing import Any, Final
 
 from alula._live._groups import Group
@@ -66,7 +67,7 @@ class ReadTurns:
             self._reads_of[group.client] += 1
             task = asyncio.get_running_loop().create_task(self._read(group), name="a live list")
             group.task = task
-            task.add_done_callback(lambda _, group=group: self._end(group))
+            task.add_done_callback(partial(self._end, group))
 
     def _next(self) -> Group | None:
         """Return the next group whose client has not half of the reads already."""
@@ -83,7 +84,7 @@ class ReadTurns:
                     return group
         return None
 
-    def _end(self, group: Group) -> None:
+    def _end(self, group: Group, _: asyncio.Task[None]) -> None:
         group.task = None
         self._running -= 1
         self._reads_of[group.client] -= 1
