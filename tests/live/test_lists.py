@@ -826,6 +826,7 @@ async def test_the_store_of_a_service_may_be_known_later(app, lists):
     late = app.service("late").live(pause=0.001)
     client = await Client(lists, late).open()
     late.service.where = "table"
+    await app.service("todos").create({"n": 1})  # of another table
     await late.create({"n": 1})
     assert await client.rest() == ["snapshot", "entered"]
 

@@ -93,7 +93,7 @@ class _WatchedParams(RequestParams):
         self.__dict__["connection"] = value
 
     @property
-    def _undeclared(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]  # only read when params are copied
+    def _undeclared(self) -> tuple[str, ...]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # only read when params are copied
         """Nothing. Whoever copies these params as others may look at all of them."""
         self._seen.add(CONNECTION)
         return ()
