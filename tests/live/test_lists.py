@@ -11,6 +11,7 @@ from alula import App
 from alula._connection import Connection
 from alula._live import LiveList, live_lists_of
 from alula._live import _lists as lists_module
+from alula._live import _notices as notices_module
 from alula.adapters.memory import MemoryService
 from alula.adapters.relations import belongs_to
 from alula.errors import BadRequest, MethodNotAllowed, NotFound, TooManyRequests, Unavailable
@@ -176,9 +177,51 @@ async def test_a_process_has_a_limited_number_of_lists(todos, lists, monkeypatch
 
 async def test_lists_that_each_change_looks_at_are_limited(todos, lists, monkeypatch):
     monkeypatch.setattr(lists_module, "MAX_SCANNED", 1)
-    await Client(lists, todos, n={"$gt": 1}).open()
-    with pytest.raises(TooManyRequests, match="equal to something"):
+    first = await Client(lists, todos, n={"$gt": 1}).open()
+    with pytest.raises(TooManyRequests, match=r"add one to the query, such as 'n'$"):
         await Client(lists, todos, n={"$gt": 2}).open()
+    with pytest.raises(TooManyRequests, match=r"add one to the query$"):
+        await Client(lists, todos).open()
+    await Client(lists, todos, owner="ann").open()
+    with pytest.raises(TooManyRequests, match=r"such as 'owner'$"):
+        await Client(lists, todos, n={"$gt": 2}).open()
+    await todos.create({"n": 2})
+    assert await first.rest() == ["snapshot", "entered"]
+
+
+async def test_a_process_has_a_limited_number_of_rows(todos, lists, monkeypatch):
+    monkeypatch.setattr(lists_module, "MAX_ROWS", 3)
+    await todos.create([{"n": 1}, {"n": 1}])
+    first = await Client(lists, todos, n=1).open()
+    with pytest.raises(Unavailable, match="Too many rows"):
+        await Client(lists, todos, m=None).open()
+    await todos.create([{"n": 1}, {"n": 1}])  # a list that is open may grow
+    assert await first.rest() == ["snapshot", "entered", "entered"]
+    lists.close(first.list)
+    await todos.remove(1)
+    await Client(lists, todos, m=None).open()
+
+
+async def test_the_log_says_once_why_each_change_looks_at_a_list(todos, lists, caplog, monkeypatch):
+    caplog.set_level("INFO", "alula.live")
+    monkeypatch.setattr(lists_module, "MAX_EXPLAINED", 2)
+    for query in [{"n": {"$gt": 1}}, {"n": {"$gt": 2}}, {"$limit": 1}, {"m": {"$lt": 1}}, {"n": 1}]:
+        await Client(lists, todos, **query).open()
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
+        "no value of n is certain; a list is found faster by a property that is equal to a value",
+        "it has no conditions; a list is found faster by a property that is equal to a value",
+    ]
+
+
+async def test_figures_for_metrics(app, todos, lists):
+    figures = app.channel_registry.list_figures
+    clients = [await Client(lists, todos, n=1).open() for _ in range(2)]
+    third = await Client(lists, todos, n=2, m=1).open()
+    await todos.create({"n": 2, "m": 2})
+    assert (figures.lists, figures.groups, figures.dismissed) == (3, 2, 1)
+    for client in [*clients, third]:
+        lists.close(client.list)
+    assert (figures.lists, figures.groups) == (0, 0)
 
 
 async def test_equal_lists_share_their_reads(todos, lists):
@@ -228,6 +271,7 @@ async def test_records_that_lists_share_leave_each_at_its_time(todos, lists):
     everything = await Client(lists, todos).open()
     await todos.create({"n": 1})
     await ones.rest()
+    await everything.rest()
     await todos.patch(1, {"n": 2})
     assert await ones.rest() == ["snapshot", "entered", "left"]
     assert await everything.rest() == ["snapshot", "entered", "changed"]
@@ -302,7 +346,7 @@ async def test_what_changes_during_a_read_is_compared_with_its_page(
 
 
 async def test_many_records_are_one_change_of_all_lists(todos, lists, monkeypatch):
-    monkeypatch.setattr(lists_module, "MAX_IDS", 1)
+    monkeypatch.setattr(notices_module, "MAX_IDS", 1)
     client = await Client(lists, todos).open()
     await todos.create([{"n": 1}, {"n": 2}])
     assert await client.rest() == ["snapshot", "entered", "entered"]
@@ -418,10 +462,9 @@ async def test_a_list_is_closed_while_it_rests(app, lists):
     client = await Client(lists, others).open()
     await others.create({"n": 1})
     await settle()
-    task = client.list.group.task
+    timer = client.list.group.timer
     lists.close(client.list)
-    await settle()
-    assert task.cancelled()
+    assert timer.cancelled()
     assert client.kinds == ["snapshot"]
 
 
@@ -518,6 +561,7 @@ async def test_other_processes_are_told(app, lists, todos):
     todos.touch(5)
     todos.touch(["a", "b"])
     todos.touch()
+    await todos.create([{"long": "y" * 1_000} for _ in range(70)])
     data = [publication.data for publication in sent if publication.path == ""]
     assert data[0] == {
         "path": "todos",
@@ -530,6 +574,7 @@ async def test_other_processes_are_told(app, lists, todos):
         ([5], [None]),
         (["a", "b"], [None, None]),
         (None, []),
+        ([*range(3, 73)], [None] * 70),  # too much text
     ]
 
 
@@ -695,3 +740,216 @@ async def test_touching_a_service_without_lists_tells_nobody(app):
     app.use("others", MemoryService())
     app.service("others").touch(1)
     assert sent == []
+
+
+async def test_a_live_service_that_includes_another_one_keeps_its_own_query(app, lists):
+    """The inner `find` is a read of the same caller, and not the page of the list."""
+    people = MemoryService(start_id=1)
+    author = belongs_to("people", "person")
+    app.use("people", people).use("posts", MemoryService(start_id=1, relations={"author": author}))
+    app.service("people").live()
+    posts = app.service("posts").live(pause=0.001)
+    await app.service("people").create({"name": "Ada"})
+    await posts.create({"person": 1, "n": 1})
+    client = await Client(lists, posts, **{"$include": ["author"], "n": 1}).open()
+    assert client.list.group.behind == {"$include": ["author"], "n": 1, "$sort": {"id": 1}}
+    await posts.create({"person": 1, "n": 1})
+    assert await client.rest() == ["snapshot", "entered"]
+
+
+async def test_a_hook_may_find_in_the_service_itself(todos, lists):
+    """Its calls are no pages of the list."""
+
+    async def count(context):
+        if context.params.query.get("n") == 1:
+            await todos.find(context.params, query={"n": 2})
+
+    todos.hooks(before={"find": [count]}, after={"find": [count]})
+    client = await Client(lists, todos, n=1).open()
+    assert client.list.group.behind["n"] == 1
+    await todos.create({"n": 1})
+    assert await client.rest() == ["snapshot", "entered"]
+
+
+async def test_only_queries_that_name_related_records_depend_on_them(app, lists):
+    people = MemoryService(start_id=1)
+    author = belongs_to("people", "person", filter=["name"])
+    app.use("people", people).use("posts", MemoryService(start_id=1, relations={"author": author}))
+    posts = app.service("posts").live(pause=0.001)
+    await app.service("people").create({"name": "Ada"})
+    await posts.create({"person": 1})
+    names = {"author.name": "Eve"}
+    plain = await Client(lists, posts).open()
+    named = await Client(lists, posts, **{"$or": [names, {"n": 5}]}).open()
+    figures = app.channel_registry.list_figures
+    before = figures.reads
+    await app.service("people").patch(1, {"name": "Eve"})
+    assert await plain.rest() == ["snapshot"]
+    assert await named.rest() == ["snapshot", "entered"]
+    assert figures.reads == before + 1
+
+
+async def test_a_query_that_begins_to_include_is_read_once_more(app, lists):
+    people = MemoryService(start_id=1)
+    author = belongs_to("people", "person")
+    app.use("people", people).use("posts", MemoryService(start_id=1, relations={"author": author}))
+    posts = app.service("posts").live(pause=0.001)
+    includes = False
+
+    async def include(context):
+        if includes and context.params.live:
+            context.params.query["$include"] = ["author"]
+
+    posts.hooks(before={"find": [include]})
+    await app.service("people").create({"name": "Ada"})
+    client = await Client(lists, posts).open()
+    includes = True
+    figures = app.channel_registry.list_figures
+    before = figures.reads
+    await posts.create({"person": 1})
+    assert await client.rest() == ["snapshot", "entered"]
+    assert figures.reads == before + 2
+    await app.service("people").patch(1, {"name": "Eve"})
+    assert await client.rest() == ["snapshot", "entered", "changed"]
+
+
+async def test_the_store_of_a_service_may_be_known_later(app, lists):
+    """A database that was away at the start: the collection was not known then."""
+
+    class Late(MemoryService):
+        where = None
+
+        def store(self):
+            return self.where or id(self)
+
+    app.use("late", Late(start_id=1))
+    late = app.service("late").live(pause=0.001)
+    client = await Client(lists, late).open()
+    late.service.where = "table"
+    await app.service("todos").create({"n": 1})  # of another table
+    await late.create({"n": 1})
+    assert await client.rest() == ["snapshot", "entered"]
+
+
+async def test_an_upsert_of_several_records_may_have_changed_some(todos, lists):
+    from alula._context import HookContext, Params
+
+    context = HookContext(todos.app, todos, "create", Params())
+    context.result, context.event = [{"id": 1}, {"id": 2}], "created"
+    context.result_events = ["created", "patched"]
+    assert notices_module.notice_of(context).event == "changed"
+
+
+async def test_touch_of_a_mounted_application_reaches_the_lists_of_the_outer_one(app, lists):
+    inner = App().use("todos", MemoryService(start_id=1))
+    app.use("inner", inner)
+    todos = app.service("inner/todos").live(pause=0.001)
+    client = await Client(lists, todos).open()
+    await inner.service("todos").service.create({"n": 1}, {})
+    inner.service("todos").touch(1)
+    assert await client.rest() == ["snapshot", "entered"]
+    await inner.service("todos").service.create({"n": 1}, {})
+    todos.touch([2])
+    assert await client.rest() == ["snapshot", "entered", "entered"]
+
+
+async def test_what_the_database_tells_each_process(app, lists):
+    """Then calls tell nothing, and other processes hear the database themselves."""
+    inner = App().use("todos", MemoryService(start_id=1))
+    app.use("inner", inner)
+    handle = inner.service("todos")
+    handle.publishes_calls = False
+    todos = app.service("inner/todos").live(pause=0.001)
+    client = await Client(lists, todos).open()
+    sent = []
+    app.channel_registry.forward = sent.append
+    record = await todos.create({"n": 1})
+    assert await client.rest() == ["snapshot"]
+    handle.tell_lists("created", [1], [record])
+    assert await client.rest() == ["snapshot", "entered"]
+    assert sent == []
+
+
+async def test_an_end_in_the_middle_of_a_read_leaves_nothing(todos, lists):
+    """A client that leaves because of a message, while a change waits."""
+    client = await Client(lists, todos).open()
+    deliver = client.list.deliver
+
+    def leave(messages):
+        deliver(messages)
+        lists.close(client.list)
+
+    async def touch(context):
+        todos.touch()
+
+    todos.hooks(after={"find": [touch]})
+    client.list.deliver = leave
+    await todos.create({"n": 1})
+    await eventually(lambda: client.kinds == ["snapshot", "entered"])
+    await settle()
+    assert lists._groups == {}
+    assert app_is_idle(lists)
+
+
+def app_is_idle(lists):
+    turns = lists._turns
+    return turns._running == 0 and not turns._reads_of and not turns._ready
+
+
+async def test_a_list_that_its_own_read_closes(todos, lists):
+    client = await Client(lists, todos).open()
+    group = client.list.group
+
+    async def close(context):
+        lists.close(client.list)
+
+    todos.hooks(after={"find": [close]})
+    await todos.create({"n": 1})
+    await settle()
+    lists._mark(group)  # as a change does that was found before
+    await settle()
+    assert client.kinds == ["snapshot"]
+    assert app_is_idle(lists)
+
+
+async def test_who_waits_for_rest_may_leave(todos, lists):
+    go_on = asyncio.Event()
+    client = await Client(lists, todos).open()
+
+    async def wait(context):
+        await go_on.wait()
+
+    todos.hooks(before={"find": [wait]})
+    await todos.create({"n": 1})
+    waiting = [asyncio.ensure_future(lists.settled(client.connection)) for _ in range(2)]
+    await settle()
+    waiting[0].cancel()
+    await settle()
+    go_on.set()
+    await waiting[1]
+    assert client.kinds == ["snapshot", "entered"]
+
+
+async def test_groups_that_become_equal_end_one_by_one(todos, lists):
+    """Their hooks begin to look at what only one of them knew of."""
+    looks = set()
+
+    async def look(context):
+        for name in looks:
+            context.params.headers.get(name)
+
+    todos.hooks(before={"find": [look]})
+    first = await Client(lists, todos).open()
+    looks.add("a")
+    second = await Client(lists, todos, n=1).open()  # now it is known, and first is as it was
+    third = await Client(lists, todos).open()
+    assert first.list.group is not third.list.group
+    await todos.create({"n": 1})
+    for client in [first, second, third]:
+        assert await client.rest() == ["snapshot", "entered"]
+    looks.add("b")
+    await todos.create({"n": 1})
+    for client in [first, second, third]:
+        assert await client.rest() == ["snapshot", "entered", "entered"]
+        lists.close(client.list)
+    assert lists._groups == {}

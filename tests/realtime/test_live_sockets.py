@@ -188,7 +188,7 @@ async def test_a_slow_reader_gets_the_list_when_it_reads_again(
     for _ in range(3):
         await todos.create([{"text": "x"}] * 5)
         await settle()
-        await eventually(lambda: all(g.at_rest.is_set() for g in lists_of(app)._groups.values()))
+        await eventually(lambda: all(g.is_at_rest() for g in lists_of(app)._groups.values()))
     for _ in range(15):
         assert (await event(other))[1]["kind"] == "entered"  # also more at once than may wait
     peer.send('429["live","todos",{"settled":true}]')
@@ -212,7 +212,7 @@ async def test_a_polling_client_has_lists_too(app):
     # More than may wait: the client gets some of them, and then the list.
     await app.service("todos").create([{"text": "x"}] * 150)
     (group,) = lists_of(app)._groups.values()
-    await eventually(lambda: group.held)
+    await eventually(lambda: group.page)
     assert len((await peer.get()).frames) == 100
     assert '"kind":"reset"' in (await peer.get()).frames[0]
 
@@ -250,7 +250,7 @@ async def test_settled_is_behind_the_writes_of_the_connection(app, connect):
     told = [body[1]["kind"] for head, body in heads[:-1]]
     assert set(told) <= {"entered"}
     (group,) = lists_of(app)._groups.values()
-    assert len(group.held) == 3
+    assert len(group.page) == 3
 
 
 async def test_settled_ends_with_the_connection(app, connect):
@@ -384,7 +384,7 @@ class TestRecovery:
         await peer.leave()
         await todos.create({"text": "x"})
         (group,) = lists_of(app)._groups.values()
-        await eventually(lambda: group.held)
+        await eventually(lambda: group.page)
         back = await connect(auth={"pid": joined["pid"]})
         _, reset = await event(back)
         assert reset["rows"] == [{"text": "x", "id": 1}]

@@ -9,11 +9,14 @@ import sys
 
 import pytest
 from tests.cli.serving.commands import SOURCE
+from tests.live.test_lists import connection
 from tests.realtime.processes import Process, processes
 from tests.realtime.test_bus import BrokerBus, application
 from tests.waiting import eventually
 
 from alula._hub import Hub, WorkerDirectory
+from alula._live import LiveList, live_lists_of
+from alula.adapters.memory import MemoryService
 from alula.realtime import _bus
 from alula.realtime._bus._hub_bus import HubBus
 from alula.realtime._bus._unsent import UnsentMark, take_marks_of_dead_workers
@@ -22,7 +25,7 @@ WORKER = """
 import sys, time
 from pathlib import Path
 from alula.realtime._bus._unsent import UnsentMark
-mark = UnsentMark(Path(sys.argv[1]), "w1")
+mark = UnsentMark(Path(sys.argv[1]), "w1", has_lists=sys.argv[2] == "lists")
 mark.set(has_unsent=sys.argv[2] == "unsent")
 print("ready", flush=True)
 time.sleep(60)
@@ -39,25 +42,26 @@ def start_worker(folder, left):
     return process
 
 
-@pytest.mark.parametrize("left", ["unsent", "nothing"])
+@pytest.mark.parametrize("left", ["unsent", "lists", "nothing"])
 def test_the_next_worker_finds_what_a_killed_one_had(tmp_path, left):
     with start_worker(tmp_path, left) as worker:
-        assert not take_marks_of_dead_workers(tmp_path, "w2")  # it runs
+        assert take_marks_of_dead_workers(tmp_path, "w2") == (False, False)  # it runs
         worker.send_signal(signal.SIGKILL)
         worker.wait()
-        assert take_marks_of_dead_workers(tmp_path, "w2") == (left == "unsent")
-        assert not take_marks_of_dead_workers(tmp_path, "w3")
+        found = take_marks_of_dead_workers(tmp_path, "w2")
+        assert found == (left == "unsent", left == "lists")
+        assert take_marks_of_dead_workers(tmp_path, "w3") == (False, False)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_worker_that_ends_removes_its_mark_unless_events_are_left(tmp_path):
-    first, second = UnsentMark(tmp_path, "w1"), UnsentMark(tmp_path, "w1")
+    first, second = UnsentMark(tmp_path, "w1"), UnsentMark(tmp_path, "w1", has_lists=True)
     first.set(has_unsent=True)
-    assert not take_marks_of_dead_workers(tmp_path, "w1")  # its own
+    assert take_marks_of_dead_workers(tmp_path, "w1") == (False, False)  # its own
     first.close()
     second.close()
     assert len(list(tmp_path.iterdir())) == 1
-    assert take_marks_of_dead_workers(tmp_path, "w2")
+    assert take_marks_of_dead_workers(tmp_path, "w2") == (True, False)
 
 
 class Mark:
@@ -107,6 +111,33 @@ async def test_a_worker_tells_the_others_of_the_events_of_a_killed_one(monkeypat
         await app.teardown()
     assert "a worker has ended with events that no other process has got" in caplog.text
     assert not list(directory.path.glob("*.unsent"))
+    directory.close()
+
+
+async def test_a_killed_worker_may_have_written_what_live_lists_show(monkeypatch, caplog):
+    directory = WorkerDirectory()
+    (directory.path / "w0.0.unsent").write_bytes(b"\2")
+    monkeypatch.setattr("os.getppid", os.getpid)
+    for name, value in directory.next_environment().items():
+        monkeypatch.setenv(name, value)
+    async with Hub(directory.hub) as hub, processes(HubBus(hub.path)) as (other,):
+        app = application().use("todos", MemoryService())
+        app.service("todos").live()
+        lists = live_lists_of(app)
+        await app.setup()
+        await eventually(lambda: [event.name for event in other.events] == ["live/gap"])
+        (mark,) = directory.path.glob("*.unsent")
+        assert mark.read_bytes() == b"\2"
+        caller = connection()
+        await lists.open(LiveList(app.service("todos"), caller, {}, {}, lambda messages: None))
+        await lists.settled(caller)
+        other.events[0].origin = "another"
+        reads = app.channel_registry.list_figures.reads
+        app.channel_registry.receive(other.events[0])
+        await lists.settled(caller)
+        assert app.channel_registry.list_figures.reads == reads + 1
+        await app.teardown()
+    assert caplog.text == ""
     directory.close()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from alula import App
 from alula._channels import Connection
+from alula._live import LiveList, live_lists_of
+from alula.adapters.memory import MemoryService
 from alula.telemetry import telemetry
 
 
@@ -77,3 +79,45 @@ async def test_names_of_channels_and_connections_are_not_exported(recording):
     exported = recording.everything()
     assert "ada@example.com" not in exported
     assert connection.id not in exported
+
+
+async def test_live_lists_and_their_reads_are_counted(recording):
+    app = app_with(recording).use("todos", MemoryService(start_id=1))
+    todos = app.service("todos").live(pause=0.001)
+
+    def counts():
+        names = ["lists", "groups", "reads", "dismissed"]
+        points = [recording.points(f"alula.live.{name}") for name in names]
+        return [point.value for each in points for point in each]
+
+    assert counts() == []
+    lists = live_lists_of(app)
+    await app.setup()
+    connection = connected(app, "sse")
+    for n in [1, 1, 2]:
+        query = {"n": n, "m": 1}
+        await lists.open(LiveList(todos, connection, {}, query, lambda messages: None))
+    await todos.create({"n": 1, "m": 2})
+    assert counts() == [3, 2, 3, 1]  # the second one has its page by a read of its own
+    await todos.create({"n": 1, "m": 1})
+    await lists.settled(connection)
+    assert counts() == [3, 2, 4, 1]
+    await app.teardown()
+
+
+async def test_reads_of_live_lists_are_spans_that_say_so(recording):
+    """And the header of the trace that opened a list is not looked at: equal lists share reads."""
+    app = app_with(recording).use("todos", MemoryService(start_id=1))
+    todos = app.service("todos").live(pause=0.001)
+    lists = live_lists_of(app)
+    await app.setup()
+    for digit in "ab":
+        headers = {"traceparent": f"00-{digit * 32}-{digit * 16}-01"}
+        connection = Connection(Client(0), provider="sse", headers=headers, ip=None)
+        await lists.open(LiveList(todos, connection, {}, {}, lambda messages: None))
+    assert app.channel_registry.list_figures.groups == 1
+    await todos.find()
+    spans = [span for span in recording.spans if span.name == "todos find"]
+    assert [span.attributes.get("alula.live") for span in spans] == ["true", "true", None]
+    assert all(span.parent is None for span in spans)
+    await app.teardown()

@@ -4,7 +4,13 @@ Publishers, functions of the application, return the channels for an event. A se
 publisher sends nothing.
 """
 
-from alula._channels._channels import Channel, Channels, Targets
+from alula._channels._channels import (
+    GAP_OF_LISTS,
+    Channel,
+    Channels,
+    ListFigures,
+    Targets,
+)
 from alula._channels._publishers import (
     Publisher,
     PublisherTable,
@@ -15,12 +21,14 @@ from alula._channels._publishers import (
 from alula._connection import Connection, Event, EventServer, Link
 
 __all__ = [
+    "GAP_OF_LISTS",
     "Channel",
     "Channels",
     "Connection",
     "Event",
     "EventServer",
     "Link",
+    "ListFigures",
     "Publisher",
     "PublisherTable",
     "Publishing",

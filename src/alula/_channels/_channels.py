@@ -23,6 +23,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias, cast
 
 from alula._channels._publishers import (
@@ -46,7 +47,15 @@ from alula._user_code import describe_frames, is_cancelled, name_of
 from alula.outgoing import public_part
 from alula.types import COLLECTION_TYPES, is_mapping
 
-__all__ = ["Channel", "Channels", "EventRecorder", "Follower", "Targets"]
+__all__ = [
+    "GAP_OF_LISTS",
+    "Channel",
+    "Channels",
+    "EventRecorder",
+    "Follower",
+    "ListFigures",
+    "Targets",
+]
 
 Predicate: TypeAlias = Callable[[Connection], object]
 Members: TypeAlias = dict[str, dict[Connection, None]]
@@ -58,6 +67,9 @@ Follower: TypeAlias = Callable[[str, Any, HookContext], object]
 _log: Final = logging.getLogger("alula.events")
 
 _SIGNAL_PATH: Final = ""  # of events between processes that are not events of a service
+
+GAP_OF_LISTS: Final = "live/gap"
+"""The signal that live lists may have missed a change; events are not affected."""
 
 PUBLISHER_SECONDS: Final = 5.0
 """How long an asynchronous publisher may take. Later events wait for it, to keep their order."""
@@ -327,6 +339,23 @@ class _WaitingEvents:
             self._shares.give_back(removed.client, 1)
 
 
+@dataclass
+class ListFigures:
+    """How many live lists there are, and what they cost, for metrics.
+
+    Attributes:
+        lists: Open lists.
+        groups: Those of them that differ; equal lists share their reads.
+        reads: Calls of `find` for them so far.
+        dismissed: How often a change was found not to concern a group.
+    """
+
+    lists: int = 0
+    groups: int = 0
+    reads: int = 0
+    dismissed: int = 0
+
+
 class Channels:
     """The channels, connections and events of one application.
 
@@ -344,6 +373,7 @@ class Channels:
         servers: Where clients get the events; transports add themselves.
         published: How many events were sent to channels here, for metrics.
         sent: How many messages connections got: one for each event and connection.
+        list_figures: Of the live lists; None where there are none.
     """
 
     def __init__(
@@ -362,6 +392,7 @@ class Channels:
         self.connections: dict[str, Connection] = {}
         self.servers: list[EventServer] = []
         self.published = self.sent = 0
+        self.list_figures: ListFigures | None = None
         self._members: Members = {}
         self._followers: dict[str, list[Follower]] = {}
         self._signal_listeners: dict[str, list[Callable[[Any], object]]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 __all__ = ["Change", "differences"]
@@ -19,11 +19,13 @@ class Change(NamedTuple):
     """
 
     kind: str
-    key: str
+    key: Hashable
     at: int
 
 
-def differences(before: Mapping[str, object], after: Mapping[str, object]) -> Iterator[Change]:
+def differences(
+    before: Mapping[Hashable, object], after: Mapping[Hashable, object]
+) -> Iterator[Change]:
     """Yield the steps from one page to another, in the order in which they are to be made.
 
     A record that has changed or moved is taken out and put in at its index. As few as possible
@@ -37,7 +39,7 @@ def differences(before: Mapping[str, object], after: Mapping[str, object]) -> It
     yield from (Change("left", key, -1) for key in before if key not in after)
     places = {key: place for place, key in enumerate(page)}
     stays = _longest_run([places[key] for key in after if key in places])
-    previous: str | None = None
+    previous: Hashable | None = None
     for key, digest in after.items():
         if key not in places:
             at = _place_behind(page, previous)
@@ -53,7 +55,7 @@ def differences(before: Mapping[str, object], after: Mapping[str, object]) -> It
         previous = key
 
 
-def _place_behind(page: Sequence[str], key: str | None) -> int:
+def _place_behind(page: Sequence[Hashable], key: Hashable | None) -> int:
     return 0 if key is None else page.index(key) + 1
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from alula.types import is_array, is_mapping
@@ -42,7 +43,23 @@ def _wanted(value: object) -> frozenset[Key] | None:
 
 
 def _keys(value: object) -> frozenset[Key] | None:
-    """Return the forms of a stored value, None if nothing is certain.
+    """Return the forms of a stored value, None if nothing is certain."""
+    if type(value) in _CACHED or (type(value) is str and len(value) <= _MAX_CACHED):
+        return _cached_keys(value)
+    return _keys_of(value)
+
+
+_CACHED: Final = frozenset({bool, int, float})
+_MAX_CACHED: Final = 100
+
+
+@lru_cache(4096, typed=True)
+def _cached_keys(value: bool | int | float | str) -> frozenset[Key] | None:
+    return _keys_of(value)
+
+
+def _keys_of(value: object) -> frozenset[Key] | None:
+    """Return the forms of a value.
 
     A text stands under its letters and digits, since collations find others equal, and under its
     number.
@@ -198,14 +215,20 @@ class Shelves:
         if not self._all[name]:
             del self._by_value[name], self._all[name]
 
-    def near(self, record: Mapping[str, Any]) -> list[Hashable]:
-        """Return the lists that a record may enter, by the values of one property each."""
-        found: dict[Hashable, None] = dict(self.scanned)
+    def add_near(self, record: Mapping[str, Any], found: dict[Any, None]) -> None:
+        """Add the lists that a record may enter, by the values of one property each."""
+        if self.scanned:
+            found.update(self.scanned)
         for name, shelf in self._by_value.items():
             keys = _keys(record[name]) if name in record else _ANY
             if keys is None:
                 found.update(self._all[name])
                 continue
             for key in keys:
-                found.update(shelf.get(key, {}))
-        return list(found)
+                if near := shelf.get(key):
+                    found.update(near)
+
+    @property
+    def names(self) -> list[str]:
+        """The properties by which lists are found."""
+        return list(self._by_value)

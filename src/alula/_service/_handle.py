@@ -424,12 +424,34 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         Args:
             ids: One or several ids; None if it is not known which records have changed.
         """
+        listed: list[Id] | None = None
+        if ids is not None:
+            is_list = isinstance(ids, Iterable) and not isinstance(ids, str | bytes | Mapping)
+            listed = [*ids] if is_list else [ids]
         lists = self.app.settings.get("live lists")
         if lists is not None:
-            listed = (
-                None if ids is None else [ids] if isinstance(ids, str | int | float) else [*ids]
-            )
             lists.touch(self, listed)
+        for outer in self.mounts:  # an application that mounts this one has lists of its own
+            outer.touch(listed)
+
+    def tell_lists(
+        self,
+        event: str,
+        ids: Sequence[object] | None,
+        records: Sequence[Mapping[str, Any] | None],
+    ) -> None:
+        """Tell the live lists of this process of a change that each process hears by itself.
+
+        Args:
+            event: Such as ``created``.
+            ids: Of the records, None for any.
+            records: What was stored, each None where that is not known.
+        """
+        lists = self.app.settings.get("live lists")
+        if lists is not None:
+            lists.hear_change(self, event, ids, records)
+        for outer in self.mounts:
+            outer.tell_lists(event, ids, records)
 
     def resolve_publishers(self) -> None:
         """Look up the publishers of all events again, after one was added here or to the app."""

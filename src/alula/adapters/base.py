@@ -143,6 +143,9 @@ class AdapterService(ABC, Generic[OptionsT]):
     shares_finds: bool = False
     """Whether the store answers concurrent finds together."""
 
+    sorts_by_code_points: ClassVar[bool] = False
+    """Whether the store certainly sorts texts by their code points, as Python does."""
+
     measures: ClassVar[bool] = False
     """Whether `_measure` tells the size of records without sending them."""
 

@@ -86,6 +86,7 @@ class MemoryService(AdapterService):
 
     options_type: ClassVar[type[Options]] = _MemoryOptions
     process_local: ClassVar[bool] = True
+    sorts_by_code_points: ClassVar[bool] = True
 
     dollar_keys: ClassVar[Mapping[str, DollarKeys]] = {
         "create": "plain",

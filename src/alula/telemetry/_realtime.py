@@ -1,9 +1,9 @@
-"""Measurements of real-time connections: how many there are, and what they get."""
+"""Measurements of real-time connections and live lists: how many there are, what they get."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
@@ -13,7 +13,7 @@ __all__ = ["measure_connections"]
 
 
 def measure_connections(channels: Channels, meter: Meter) -> None:
-    """Measure the connections and channels of an application whenever the SDK collects.
+    """Measure connections, channels and live lists of an application whenever the SDK collects.
 
     Nothing is counted per connection or channel: their names would be attributes without number,
     and often hold ids.
@@ -35,6 +35,31 @@ def measure_connections(channels: Channels, meter: Meter) -> None:
         for provider, number in waiting.items():
             yield Observation(number, {"alula.provider": provider})
 
+    def of_lists(name: str) -> Callable[[CallbackOptions], Iterator[Observation]]:
+        def observe(_: CallbackOptions) -> Iterator[Observation]:
+            if channels.list_figures is not None:
+                yield Observation(getattr(channels.list_figures, name))
+
+        return observe
+
+    meter.create_observable_up_down_counter(
+        "alula.live.lists", [of_lists("lists")], "{list}", "Open live lists."
+    )
+    meter.create_observable_up_down_counter(
+        "alula.live.groups",
+        [of_lists("groups")],
+        "{group}",
+        "Live lists that differ; equal ones share their reads.",
+    )
+    meter.create_observable_counter(
+        "alula.live.reads", [of_lists("reads")], "{read}", "Calls of `find` for live lists."
+    )
+    meter.create_observable_counter(
+        "alula.live.dismissed",
+        [of_lists("dismissed")],
+        "{look}",
+        "How often a change was found not to concern a live list.",
+    )
     meter.create_observable_up_down_counter(
         "alula.realtime.connections", [connections], "{connection}", "Open connections."
     )

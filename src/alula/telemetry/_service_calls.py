@@ -129,12 +129,13 @@ def _call_observer(tracer: Tracer, meter: Meter) -> AroundHook:
         "alula.service.active_calls", "{call}", "Service calls that are running."
     )
     # Names and attributes are made once per service, method and transport, not once per call.
-    descriptions: dict[tuple[str, str, str | None], tuple[str, Attributes]] = {}
+    descriptions: dict[tuple[str, str, str | None, bool], tuple[str, Attributes]] = {}
 
     async def observe_call(context: HookContext, next: Next) -> None:
         params = context.params
         provider: str | None = params.get("provider")
-        key = (context.path, context.method, provider)
+        is_live = params.get("live") is not None  # a read of a live list
+        key = (context.path, context.method, provider, is_live)
         description = descriptions.get(key)
         if description is None:
             description = descriptions[key] = (
@@ -143,11 +144,14 @@ def _call_observer(tracer: Tracer, meter: Meter) -> AroundHook:
                     "rpc.system.name": "alula",
                     "rpc.method": f"{context.path}/{context.method}",
                     "alula.provider": provider or "server",
+                    **({"alula.live": "true"} if is_live else {}),
                 },
             )
         name, attributes = description
-        # A call of the server's own code has no remote caller, whatever its params say.
-        parent = None if provider is None else remote_parent(params.get("headers") or {})
+        # A call of the server's own code has no remote caller, whatever its params say, and a list
+        # is read because of somebody else's call.
+        has_caller = provider is not None and not is_live
+        parent = remote_parent(params.get("headers") or {}) if has_caller else None
         outcome = attributes
         started = perf_counter()
         active.add(1, attributes)

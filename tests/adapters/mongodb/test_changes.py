@@ -361,3 +361,30 @@ async def test_clients_of_a_transport_get_them(collection):
         event = await client.next_event("messages created")
         assert event.data["text"] == "Ho"
     await app.teardown()
+
+
+@pytest.mark.parametrize("id_name", ["_id", "number"])
+async def test_live_lists_follow_what_other_programs_write(collection, link, id_name):
+    """Calls tell them nothing: the database does, once in each process."""
+    from alula._live import LiveList, live_lists_of
+    from alula.realtime import Connection
+
+    app = make_app(collection, publisher=lambda data, context: None, id=id_name)
+    messages = app.service("messages").live(pause=0.001)
+    lists = live_lists_of(app)
+    kinds = []
+
+    def take(told):
+        kinds.extend(message.kind for message in told)
+
+    async with running(app):
+        connection = Connection(link, provider="test", headers={}, ip=None)
+        await lists.open(LiveList(messages, connection, {}, {"text": "a"}, take))
+        await collection.insert_one({"_id": 1, "number": 1, "text": "a"})
+        await eventually(lambda: kinds == ["snapshot", "entered"])
+        await messages.create({"_id": 2, "number": 2, "text": "a"})
+        await eventually(lambda: kinds == ["snapshot", "entered", "entered"])
+        await collection.update_one({"_id": 2}, {"$set": {"text": "b"}})
+        await eventually(lambda: kinds[3:] == ["left"])
+        await collection.delete_one({"_id": 1})
+        await eventually(lambda: kinds[3:] == ["left", "left"])

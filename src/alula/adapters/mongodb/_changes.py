@@ -226,6 +226,7 @@ class _Changes:
         if event is None:  # the collection was dropped or renamed
             self._channels.report_gap()
             return
+        self._tell_lists(event, change)
         if event not in self._handle.publishers or not self._channels.is_active:
             return
         handle, name, key = self._handle, self._service.options.id, change["documentKey"]
@@ -261,6 +262,16 @@ class _Changes:
                     id=record_id,
                 )
             )
+
+    def _tell_lists(self, event: str, change: Mapping[str, Any]) -> None:
+        """Tell the live lists of this process; each one hears the database itself."""
+        name, key = self._service.options.id, change["documentKey"]
+        document = change.get("fullDocument")
+        found: Mapping[str, Any] = document or change.get("fullDocumentBeforeChange") or {}
+        record_id: object = found.get(name) if name != "_id" else key["_id"]
+        # With other ids, a change of some fields or a removal may not say which record it was.
+        ids = None if record_id is None else [record_id]
+        self._handle.tell_lists(event, ids, [document] if ids else [])
 
     def _log_failure(self, error: Exception) -> None:
         text = "the changes of %r cannot be followed now, and are tried again: %s"

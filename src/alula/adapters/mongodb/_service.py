@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final, Literal, Unpack
 from pymongo.asynchronous.command_cursor import AsyncCommandCursor
 from pymongo.asynchronous.cursor import AsyncCursor
 from pymongo.errors import OperationFailure
+from pymongo.read_preferences import ReadPreference
 
 from alula._context import Params
 from alula.adapters._database_options import MAX_CONDITIONS, MaxTime, in_time, read_max_time
@@ -164,6 +165,16 @@ class MongoDBService(AdapterService[MongoDBOptions]):
     async def teardown(self, app: Any, path: str) -> None:  # noqa: ARG002  # teardown gets both
         """Forget the collection of a function, which the next setup may open anew."""
         self._source.forget()
+
+    def ask_primary(self, params: Params) -> None:
+        """Have the primary answer a call: a secondary may not know of the last change yet."""
+        given, model = params.docdb or {}, self._source.collection
+        if "session" not in given and (
+            model is None
+            or "read_preference" in given
+            or model.read_preference != ReadPreference.PRIMARY
+        ):
+            params.docdb = {**given, "read_preference": ReadPreference.PRIMARY}
 
     def options_for(self, params: Params) -> MongoDBOptions:
         """Return the options of a call: those of the service, changed by its params.

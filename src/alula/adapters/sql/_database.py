@@ -195,6 +195,7 @@ class Database:
         if sync not in {"normal", "full"}:
             raise ValueError(f'sync={sync!r}; use "normal" or "full"')
         replicas = [read] if isinstance(read, str) else list(read or ())
+        self.has_replicas = bool(replicas)
         if scheme in _POSTGRESQL:
             self.dialect = "postgresql"
             self._name = urlsplit(address).path.lstrip("/") or "the default database"

@@ -42,6 +42,7 @@ from alula.adapters.sql._statements._writes import (
     update_one,
 )
 from alula.adapters.sql._tables._drift import check_columns, check_fields
+from alula.adapters.sql._tables._foreign_keys import foreign_keys_of
 from alula.adapters.sql._tables._tables import Model, Table, TableSource, keys_between, table_of
 from alula.errors import Unavailable
 from alula.query import Query
@@ -243,6 +244,18 @@ class SQLService(AdapterService[SQLOptions]):
         """Return what tells this table from others: services on one table hear each other."""
         table = self._source.table
         return id(self) if table is None else ("sql", id(self.database), table.name)
+
+    def changed_with(self) -> frozenset[Hashable]:
+        """Return the tables whose rows take some of this one with them, as `store` tells them."""
+        table = self._source.table
+        keys = [] if table is None else foreign_keys_of(table.source)
+        names = [key.table.rpartition(".")[2] for key in keys if key.acts]  # without schemas
+        return frozenset(("sql", id(self.database), name) for name in names)
+
+    def ask_primary(self, params: Params) -> None:
+        """Have the primary answer a call: a replica may not know of the last change yet."""
+        if self.database.has_replicas:
+            params.sql = {**(params.sql or {}), "primary": True}
 
     @property
     def searched_columns(self) -> tuple[str, ...]:

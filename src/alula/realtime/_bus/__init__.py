@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from alula._app import App
+from alula._channels import GAP_OF_LISTS
 from alula._hub import WorkerPlace, current_worker
 from alula.realtime._bus._bus import Bus, BusEvent, RecentEvents
 from alula.realtime._bus._hub_bus import HubBus
@@ -16,7 +17,7 @@ from alula.realtime._bus._redis import RedisBus
 from alula.realtime._bus._relay import Relay
 
 if TYPE_CHECKING:
-    from alula.realtime._bus._unsent import UnsentMark
+    from alula.realtime._bus._unsent import Left, UnsentMark
 
 __all__ = ["Bus", "BusEvent", "MongoBus", "PostgresBus", "RecentEvents", "RedisBus", "connect_bus"]
 
@@ -67,14 +68,17 @@ def connect_bus(app: App[Any], bus: Bus | None = None) -> None:
             bus = HubBus(place.hub)
         if bus is not None:
             channels = app.channel_registry
-            mark, has_gap = (None, False) if place is None else _read_marks(place)
+            has_lists = any(each.live_options is not None for each in app.services.values())
+            mark, left = (None, None) if place is None else _read_marks(place, has_lists)
             relay = Relay(channels, bus, mark=mark)
             notes: dict[str, Callable[[], str]] = app.settings.setdefault(_HEALTH_NOTES, {})
             notes[_SETTING] = relay.state
             relay.start()
-            if has_gap:
+            if left is not None and left.events:
                 _log.warning("a worker has ended with events that no other process has got")
                 channels.signal(_GAP, None)
+            elif left is not None and left.writes:
+                channels.signal(GAP_OF_LISTS, None)
 
     async def stop(_context: object, next: Callable[[], Awaitable[None]]) -> None:
         nonlocal relay
@@ -90,14 +94,14 @@ def connect_bus(app: App[Any], bus: Bus | None = None) -> None:
     app.channel_registry.on_signal(_GAP, lambda _: app.channel_registry.report_gap())
 
 
-def _read_marks(place: WorkerPlace) -> tuple[UnsentMark | None, bool]:
-    """Return a mark for this worker, and whether a worker that ended has left unsent events."""
+def _read_marks(place: WorkerPlace, has_lists: bool) -> tuple[UnsentMark | None, Left | None]:
+    """Return a mark for this worker, and what workers that ended have left untold."""
     # Imported here, because `fcntl` exists only on Unix.
     from alula.realtime._bus._unsent import UnsentMark, take_marks_of_dead_workers  # noqa: PLC0415  # see above
 
     try:
-        has_gap = take_marks_of_dead_workers(place.directory, place.worker_id)
-        return UnsentMark(place.directory, place.worker_id), has_gap
+        left = take_marks_of_dead_workers(place.directory, place.worker_id)
+        return UnsentMark(place.directory, place.worker_id, has_lists=has_lists), left
     except OSError as error:  # no disk space, or too many open files
         _log.warning("if this worker is killed, lost events will not be noticed: %s", error)
-        return None, False
+        return None, None

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql
 from alula.adapters.sql._columns._sqlalchemy_types import ForeignType
 from alula.adapters.sql._statement import Row, Statement
 from alula.adapters.sql._tables._constraints import CATALOGUE_SECONDS, Catalogue
-from alula.adapters.sql._tables._foreign_keys import FOREIGN_KEYS, ForeignKey
+from alula.adapters.sql._tables._foreign_keys import FOREIGN_KEYS, ForeignKey, is_action
 
 __all__ = ["read_same", "read_sequence", "read_table"]
 
@@ -61,7 +61,8 @@ select
     join pg_attribute a on a.attrelid = k.conrelid and a.attnum = u.n order by u.o),
   case when pg_table_is_visible(c.oid) then c.relname else n.nspname || '.' || c.relname end,
   array(select a.attname from unnest(k.confkey) with ordinality u(n, o)
-    join pg_attribute a on a.attrelid = k.confrelid and a.attnum = u.n order by u.o)
+    join pg_attribute a on a.attrelid = k.confrelid and a.attnum = u.n order by u.o),
+  k.confdeltype::text not in ('a', 'r') or k.confupdtype::text not in ('a', 'r')
 from pg_constraint k join pg_class c on c.oid = k.confrelid
 join pg_namespace n on n.oid = c.relnamespace
 where k.conrelid = $1::oid and k.contype = 'f'"""
@@ -76,7 +77,8 @@ select to_regclass($1) is not null,
 _SQLITE_COLUMNS: Final = """
 select name, type, "notnull", dflt_value, pk, hidden from pragma_table_xinfo(?1)"""
 _SQLITE_FOREIGN_KEYS: Final = """
-select id, "from", "table", "to" from pragma_foreign_key_list(?1) order by id, seq"""
+select id, "from", "table", "to", on_delete, on_update
+from pragma_foreign_key_list(?1) order by id, seq"""
 
 
 async def read_sequence(
@@ -145,8 +147,8 @@ async def postgresql_table(database: Catalogue, name: str) -> sqlalchemy.Table |
         schema=None if is_visible else schema,
         info={
             FOREIGN_KEYS: [
-                ForeignKey(tuple(columns), target, tuple(targets))
-                for columns, target, targets in keys
+                ForeignKey(tuple(columns), target, tuple(targets), acts)
+                for columns, target, targets, acts in keys
             ]
         },
     )
@@ -245,10 +247,10 @@ async def sqlite_table(database: Catalogue, name: str) -> sqlalchemy.Table | Non
         return None
     foreign_keys = await database.run(Statement(_SQLITE_FOREIGN_KEYS, (name,)), CATALOGUE_SECONDS)
     keys: dict[int, ForeignKey] = {}
-    for number, column, target, target_column in foreign_keys:
-        key = keys.get(number, ForeignKey((), target, ()))
+    for number, column, target, target_column, *actions in foreign_keys:
+        key = keys.get(number, ForeignKey((), target, (), any(map(is_action, actions))))
         targets = () if target_column is None else (*key.targets, target_column)
-        keys[number] = ForeignKey((*key.columns, column), target, targets)
+        keys[number] = ForeignKey((*key.columns, column), target, targets, key.acts)
     return sqlalchemy.Table(
         name,
         sqlalchemy.MetaData(),

@@ -11,7 +11,14 @@ from sqlalchemy.exc import NoReferenceError
 
 from alula.adapters.sql._names import Dialect
 
-__all__ = ["FOREIGN_KEYS", "ForeignKey", "columns_between", "foreign_keys_of", "names_to_compare"]
+__all__ = [
+    "FOREIGN_KEYS",
+    "ForeignKey",
+    "columns_between",
+    "foreign_keys_of",
+    "is_action",
+    "names_to_compare",
+]
 
 FOREIGN_KEYS: Final = "alula_foreign_keys"
 """The key under which ``Table.info`` has the foreign keys that were read from the catalogue.
@@ -27,11 +34,14 @@ class ForeignKey:
         columns: The names of its columns.
         table: The table that it refers to; with its schema, where a name alone means another one.
         targets: The columns there; empty for the primary key, whichever that is.
+        acts: Whether the database removes or changes rows when one there is removed or gets
+            another key: ``ON DELETE CASCADE`` and the like.
     """
 
     columns: tuple[str, ...]
     table: str
     targets: tuple[str, ...]
+    acts: bool = False
 
 
 def foreign_keys_of(source: sqlalchemy.Table) -> list[ForeignKey]:
@@ -42,8 +52,15 @@ def foreign_keys_of(source: sqlalchemy.Table) -> list[ForeignKey]:
     for constraint in constraints:
         places = [_place(element) for element in constraint.elements]
         columns = tuple(str(element.parent.name) for element in constraint.elements)
-        keys.append(ForeignKey(columns, places[0][0], tuple(column for _, column in places)))
+        targets = tuple(column for _, column in places)
+        acts = is_action(constraint.ondelete) or is_action(constraint.onupdate)
+        keys.append(ForeignKey(columns, places[0][0], targets, acts))
     return [*keys, *source.info.get(FOREIGN_KEYS, ())]
+
+
+def is_action(word: str | None) -> bool:
+    """Tell whether ``ON DELETE`` or ``ON UPDATE`` of a foreign key changes rows."""
+    return word is not None and word.upper() not in {"NO ACTION", "RESTRICT"}
 
 
 def _place(key: sqlalchemy.ForeignKey) -> tuple[str, str]:
