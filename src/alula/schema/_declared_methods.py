@@ -18,7 +18,6 @@ from pydantic import (
     Secret,
     SecretBytes,
     SecretStr,
-    TypeAdapter,
     ValidationError,
     create_model,
 )
@@ -35,7 +34,7 @@ from alula.schema._pydantic_models.model_validator import ModelValidator, adapte
 from alula.schema._validation_hooks import MAX_RECORDS
 from alula.types import UNSET, Page, is_array, is_dict, is_list, is_mapping
 
-__all__ = ["make_checks", "query_model"]
+__all__ = ["make_checks", "query_model", "schema_of_type"]
 
 Convert: TypeAlias = Callable[[Any], Any]
 Values: TypeAlias = dict[str, Any]
@@ -331,7 +330,8 @@ class _Cut:
         self._validate = adapter.validator.validate_python
         self._dump = adapter.serializer.to_python
         self._has_instances = _mentions(adapter.core_schema, _OF_INSTANCES)
-        self._has_secrets = '"writeOnly": true' in _schema_text(adapter)
+        schema = schema_of_type(type_, is_result=True)
+        self._has_secrets = "'writeOnly': True" in repr(schema)
         is_list_of = get_origin(type_) is list
         of: Any = get_args(type_)[0] if is_list_of else type_
         self._is_flat = _is_flat(adapter_of(of).core_schema)
@@ -475,13 +475,18 @@ def _opened(value: Any) -> Any:
     return value
 
 
-def _schema_text(adapter: TypeAdapter[Any]) -> str:
-    import json  # noqa: PLC0415  # once for each method
+def schema_of_type(type_: Any, *, is_result: bool) -> dict[str, Any]:
+    """Return the JSON Schema of a type, ``{}`` if it has none.
 
+    Args:
+        type_: A type that methods declare.
+        is_result: Whether it describes what leaves, and not what arrives.
+    """
+    adapter = adapter_of(type_)
     try:
-        return json.dumps(adapter.json_schema(mode="serialization"), default=str)
-    except (RuntimeError, TypeError):
-        return ""
+        return adapter.json_schema(mode="serialization" if is_result else "validation")
+    except (RuntimeError, TypeError):  # no JSON Schema for a type (TypeError: Pydantic 2.12)
+        return {}
 
 
 def _without_secrets(value: Any) -> Any:
