@@ -14,6 +14,7 @@ from alula import App, Page, Params, answers
 from alula.adapters.memory import MemoryService
 from alula.errors import Conflict, PaymentError
 from alula.openapi import describe, typescript
+from alula.openapi._asyncapi import describe_events
 from alula.schema import with_schema
 
 
@@ -195,3 +196,16 @@ def test_a_discriminator_may_have_no_mapping():
     told = describe(App().use("notes", with_schema(MemoryService(), schema)))
     shown_ = told["components"]["schemas"]["notes"]["properties"]["a"]
     assert shown_["discriminator"] == {"propertyName": "b"}
+
+
+def test_events_have_the_types_of_results():
+    async def create(self, data: Place, params: Params) -> Article: ...
+    async def remove(self, id: int, params: Params) -> None: ...
+
+    app = App().use("things", type("Things", (), {"create": create, "remove": remove})())
+    app.service("things").publish(lambda data, context: None)
+    messages = describe_events(app)["components"]["messages"]
+    result = {"$ref": "#/components/schemas/things.createResult"}
+    assert messages["things.created"]["payload"] == result
+    assert messages["things.removed"]["payload"] == {"type": "null"}
+    assert "ServiceEvents<{ created: Article; removed: null }>" in typescript(app)

@@ -244,9 +244,13 @@ class _Module:
         own = [event for method, event in EVENT_OF_METHOD.items() if method in handle.methods]
         events = {} if facts.signs_in else dict.fromkeys([*own, *facts.published_events])
         record = name if name in self._records else "unknown"
+        payloads = dict.fromkeys(EVENT_OF_METHOD.values(), record)
+        for method, event in EVENT_OF_METHOD.items():
+            declared = facts.declared.get(method)
+            if declared is not None and declared.result is not UNSET:
+                payloads[event] = self._declared_type(declared.result)
         types = "; ".join(
-            member(event, record if event in EVENT_OF_METHOD.values() else "unknown", is_sure=True)
-            for event in events
+            member(event, payloads.get(event, "unknown"), is_sure=True) for event in events
         )
         parents = [f"ServiceEvents<{{ {types} }}>"] if events else []
         if handle.path in self._live:
