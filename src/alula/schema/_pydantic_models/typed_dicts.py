@@ -13,9 +13,16 @@ from alula.schema._failures import SchemaError
 
 __all__ = ["as_pydantic_knows"]
 
-_PLAIN: Final[Any] = type(typing.TypedDict("_Plain", {}))
-_annotated: Any = Annotated  # makes a type from values, which type checkers cannot see
+
+class _Plain(typing.TypedDict):
+    """A TypedDict of the standard library, for its class."""
+
+
+_PLAIN: Final[Any] = type(_Plain)
+# These make types from values, which type checkers cannot see.
+_annotated: Any = Annotated
 _union: Any = Union
+_made_typed_dict: Any = typing_extensions.TypedDict
 
 
 def as_pydantic_knows(type_: Any) -> Any:
@@ -55,7 +62,7 @@ def _typed_dict(type_: Any, outer: tuple[Any, ...]) -> Any:
         if not is_qualified:
             made = typing.Required[made] if is_required else typing.NotRequired[made]
         fields[name] = made
-    converted: Any = typing_extensions.TypedDict(type_.__name__, fields)  # type: ignore[operator]  # made at run time
+    converted = _made_typed_dict(type_.__name__, fields)
     converted.__doc__, converted.__module__ = type_.__doc__, type_.__module__
     if hasattr(type_, "__pydantic_config__"):
         converted.__pydantic_config__ = type_.__pydantic_config__
