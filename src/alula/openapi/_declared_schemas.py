@@ -13,6 +13,7 @@ from alula.types import UNSET, Page, is_list, is_mapping
 __all__ = ["DeclaredSchemas", "page_of", "query_schema_of", "schema_of", "statuses_of"]
 
 _NONE: Final = type(None)
+_union: Any = Union  # makes a type from values, which type checkers cannot see
 
 
 class DeclaredSchemas:
@@ -44,7 +45,7 @@ class DeclaredSchemas:
         some = [each for each in choices if each is not _NONE]
         name = f"{self._name}.{method}Result"
         if not any(get_origin(each) is Page for each in some):
-            whole: Any = type_ if len(some) == len(choices) else Union[tuple(some)]  # noqa: UP007  # made at run time
+            whole = type_ if len(some) == len(choices) else _union[tuple(some)]
             return self._shown(name, whole, is_result=True), len(some) < len(choices)
         shown = [self._result_or_page(name, each) for each in some]
         return (shown[0] if len(shown) == 1 else {"anyOf": shown}), len(some) < len(choices)
@@ -52,7 +53,7 @@ class DeclaredSchemas:
     def _result_or_page(self, name: str, type_: Any) -> Schema:
         if get_origin(type_) is not Page:
             return self._shown(name, type_, is_result=True)
-        records = self._shown(name, list[get_args(type_)[0]], is_result=True)
+        records = _list_of(self._shown(name, get_args(type_)[0], is_result=True))
         return page_of(records)
 
     def parameters(self, declared: Declared) -> list[dict[str, Any]]:
@@ -99,12 +100,16 @@ class DeclaredSchemas:
         """Return a schema: a reference for what has a name, otherwise the schema itself."""
         if get_origin(type_) is list:
             items = self._shown(name, get_args(type_)[0], is_result=is_result)
-            return {"type": "array", "items": items}
+            return _list_of(items)
         schema = schema_of(type_, is_result=is_result)
         if "$defs" in schema or "properties" in schema:
             return self._components.add(name, schema)
         shown: Schema = self._components.shown(schema, name)
         return shown
+
+
+def _list_of(schema: Schema) -> Schema:
+    return {"type": "array", "items": schema}
 
 
 def page_of(records: Schema) -> Schema:

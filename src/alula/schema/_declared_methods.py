@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import is_dataclass
-from types import UnionType
+from types import GenericAlias, UnionType
 from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from pydantic import (
@@ -302,7 +302,8 @@ def _cutter(declared: Declared) -> Convert:
 def _cutter_of(type_: Any, where: str) -> Convert:
     origin, arguments = get_origin(type_), get_args(type_)
     if origin is Page:
-        return _page_cutter(_cutter_of(list[arguments[0]], where))
+        records: Any = GenericAlias(list, arguments[:1])
+        return _page_cutter(_cutter_of(records, where))
     if origin in {Union, UnionType} and any(get_origin(each) is Page for each in arguments):
         of_page = next(each for each in arguments if get_origin(each) is Page)
         rest: Any = Union[tuple(each for each in arguments if each is not of_page)]  # noqa: UP007  # made at run time
