@@ -22,7 +22,7 @@ FLOOR_OF = {
     **dict.fromkeys(["errors", "types", "user_code", "routes", "sockets", "wire"], 1),
     **dict.fromkeys(["late_imports", "repeats"], 1),
     **dict.fromkeys(["configuration", "connection", "local_process", "shares", "cookies"], 1),
-    **dict.fromkeys(["outgoing", "context", "watchdog", "public_error", "hub"], 2),
+    **dict.fromkeys(["outgoing", "context", "declared", "watchdog", "public_error", "hub"], 2),
     "local_server": 2,
     **dict.fromkeys(["channels", "http", "hooks", "events", "query"], 3),
     **dict.fromkeys(["service_object", "json_encoding", "logs"], 3),

@@ -101,6 +101,7 @@ def test_the_package_offers_these_names_and_no_others():
         "ServiceHandle",
         "TypedService",
         "UNSET",
+        "answers",
         "disallow",
     ]
     assert all(hasattr(alula, name) for name in alula.__all__)

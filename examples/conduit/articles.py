@@ -7,17 +7,31 @@ from typing import Any
 
 from examples.conduit import tables
 from examples.conduit.errors import not_found
-from examples.conduit.schemas import ArticleChanges, ArticlesQuery, NewArticle, NewComment
-from examples.conduit.users import ok, profile_of
+from examples.conduit.schemas import (
+    Article,
+    ArticleChanges,
+    ArticleSummary,
+    Comment,
+    Limit,
+    ManyArticles,
+    ManyComments,
+    NewArticle,
+    NewComment,
+    Offset,
+    OneArticle,
+    OneComment,
+    Profile,
+    TagNames,
+)
+from examples.conduit.users import profile_of
 from sqlalchemy import ColumnElement, and_, select
 
-from alula import App, Id, Params, Record
+from alula import App, Params, Record, answers
 from alula.adapters.sql import Database, transaction
 from alula.authentication import authenticate
 from alula.common_hooks import utc_now
 from alula.errors import Forbidden
 from alula.express import ExpressApplication
-from alula.schema import get_validator, validate_data, validate_query
 
 Condition = ColumnElement[bool]
 
@@ -48,7 +62,7 @@ class _Articles:
             )
         return article
 
-    async def profiles(self, ids: Iterable[int], params: Params) -> dict[int, Record]:
+    async def profiles(self, ids: Iterable[int], params: Params) -> dict[int, Profile]:
         """Return the profiles of authors by their ids."""
         wanted = {"$in": sorted({*ids})}
         followed: set[int] = set()
@@ -83,55 +97,64 @@ class _Articles:
             for article in articles
         ]
 
-    async def one(self, article: Record, params: Params) -> Record:
-        return {"article": (await self.views([article], params))[0]}
+    async def one(self, article: Record, params: Params) -> OneArticle:
+        [view] = await self.views([article], params)
+        return OneArticle(article=Article(**view))
 
-    async def page(self, where: Condition | None, params: Params) -> Record:
+    async def page(
+        self, where: Condition | None, limit: int, offset: int, params: Params
+    ) -> ManyArticles:
         """Return the newest articles that meet a condition, without their bodies."""
-        query = {
-            "$sort": {"id": -1},
-            "$limit": params.query["limit"],
-            "$skip": params.query["offset"],
-        }
+        query = {"$sort": {"id": -1}, "$limit": limit, "$skip": offset}
         page = await self.app.service("articles").find(query=query, sql={"where": where})
         for article in page["data"]:
             del article["body"]
-        shown = await self.views(page["data"], params)
-        return {"articles": shown, "articlesCount": page["total"]}
+        shown = [ArticleSummary(**view) for view in await self.views(page["data"], params)]
+        return ManyArticles(articles=shown, articlesCount=page["total"])
 
 
 class Articles(_Articles):
     """``/articles`` and ``/articles/:slug``."""
 
-    async def find(self, params: Params) -> Record:
+    async def find(
+        self,
+        params: Params,
+        *,
+        author: str | None = None,
+        tag: str | None = None,
+        favorited: str | None = None,
+        limit: Limit = 20,
+        offset: Offset = 0,
+    ) -> ManyArticles:
         """Return the articles of an author, with a tag, or that a user likes."""
-        articles, query = tables.articles.c, params.query
+        articles = tables.articles.c
         conditions: list[Condition] = []
-        if query["author"] is not None:
-            author = select(tables.users.c.id).where(tables.users.c.username == query["author"])
-            conditions.append(articles.authorId.in_(author))
-        if query["tag"] is not None:
-            tagged = select(tables.tags.c.articleId).where(tables.tags.c.name == query["tag"])
+        if author is not None:
+            written = select(tables.users.c.id).where(tables.users.c.username == author)
+            conditions.append(articles.authorId.in_(written))
+        if tag is not None:
+            tagged = select(tables.tags.c.articleId).where(tables.tags.c.name == tag)
             conditions.append(articles.id.in_(tagged))
-        if query["favorited"] is not None:
+        if favorited is not None:
             liked = (
                 select(tables.favorites.c.articleId)
                 .join(tables.users, tables.users.c.id == tables.favorites.c.userId)
-                .where(tables.users.c.username == query["favorited"])
+                .where(tables.users.c.username == favorited)
             )
             conditions.append(articles.id.in_(liked))
-        return await self.page(and_(*conditions) if conditions else None, params)
+        where = and_(*conditions) if conditions else None
+        return await self.page(where, limit, offset, params)
 
-    async def get(self, id: str, params: Params) -> Record:
+    async def get(self, id: str, params: Params) -> OneArticle:
         """Return one article."""
         return await self.one(await self.find_article(id), params)
 
-    async def create(self, data: Record, params: Params) -> Record:
+    async def create(self, data: NewArticle, params: Params) -> OneArticle:
         """Publish an article."""
         now = utc_now()
         new = {
-            **data["article"],
-            "slug": slug_of(data["article"]["title"]),
+            **data.article.model_dump(),
+            "slug": slug_of(data.article.title),
             "authorId": params.user["id"],
             "createdAt": now,
             "updatedAt": now,
@@ -140,10 +163,10 @@ class Articles(_Articles):
         await self._tag(article, params)
         return await self.one(article, params)
 
-    async def update(self, id: str, data: Record, params: Params) -> Record:
+    async def update(self, id: str, data: ArticleChanges, params: Params) -> OneArticle:
         """Change some properties of one's own article."""
         article = await self.find_own(id, params)
-        changes = {**data["article"], "updatedAt": utc_now()}
+        changes = {**data.article.model_dump(exclude_unset=True), "updatedAt": utc_now()}
         if changes.get("title", article["title"]) != article["title"]:
             changes["slug"] = slug_of(changes["title"])
         changed = await self.app.service("articles").patch(article["id"], changes, sql=params.sql)
@@ -167,28 +190,30 @@ class Articles(_Articles):
 class Feed(_Articles):
     """``/articles/feed``."""
 
-    async def find(self, params: Params) -> Record:
+    async def find(self, params: Params, *, limit: Limit = 20, offset: Offset = 0) -> ManyArticles:
         """Return the articles of the authors whom the caller follows."""
         follows = tables.follows.c
         followed = select(follows.authorId).where(follows.followerId == params.user["id"])
-        return await self.page(tables.articles.c.authorId.in_(followed), params)
+        where = tables.articles.c.authorId.in_(followed)
+        return await self.page(where, limit, offset, params)
 
 
 class Favorite(_Articles):
     """``/articles/:slug/favorite``."""
 
-    async def create(self, _: Any, params: Params) -> Record:
+    @answers(200)
+    async def create(self, _: None, params: Params, *, slug: str) -> OneArticle:
         """Like an article."""
-        return await self._set(params, liked=True)
+        return await self._set(slug, params, liked=True)
 
-    async def remove(self, _: None, params: Params) -> Record:
+    async def remove(self, _: None, params: Params, *, slug: str) -> OneArticle:
         """Like an article no longer."""
-        return await self._set(params, liked=False)
+        return await self._set(slug, params, liked=False)
 
-    async def _set(self, params: Params, *, liked: bool) -> Record:
+    async def _set(self, slug: str, params: Params, *, liked: bool) -> OneArticle:
         # The lock keeps another call from counting at the same time.
         locked = {**params.sql, "lock": "update"}
-        article = await self.find_article(params.route["slug"], sql=locked)
+        article = await self.find_article(slug, sql=locked)
         favorites = self.app.service("favorites")
         favorite = {"articleId": article["id"], "userId": params.user["id"]}
         is_liked = bool(await favorites.find(query=favorite, sql=params.sql))
@@ -205,30 +230,30 @@ class Favorite(_Articles):
 class Comments(_Articles):
     """``/articles/:slug/comments``."""
 
-    async def find(self, params: Params) -> Record:
+    async def find(self, params: Params, *, slug: str) -> ManyComments:
         """Return the comments on an article."""
-        article = await self.find_article(params.route["slug"])
+        article = await self.find_article(slug)
         query = {"articleId": article["id"], "$sort": {"id": 1}}
         found = await self.app.service("comments").find(query=query)
-        return {"comments": await self._views(found, params)}
+        return ManyComments(comments=await self._views(found, params))
 
-    async def create(self, data: Record, params: Params) -> Record:
+    async def create(self, data: NewComment, params: Params, *, slug: str) -> OneComment:
         """Comment on an article."""
-        article = await self.find_article(params.route["slug"])
+        article = await self.find_article(slug)
         now = utc_now()
         new = {
-            **data["comment"],
+            **data.comment.model_dump(),
             "articleId": article["id"],
             "authorId": params.user["id"],
             "createdAt": now,
             "updatedAt": now,
         }
         comment = await self.app.service("comments").create(new)
-        return {"comment": (await self._views([comment], params))[0]}
+        return OneComment(comment=(await self._views([comment], params))[0])
 
-    async def remove(self, id: Id, params: Params) -> None:
+    async def remove(self, id: int, params: Params, *, slug: str) -> None:
         """Remove one's own comment."""
-        article = await self.find_article(params.route["slug"])
+        article = await self.find_article(slug)
         query = {"id": id, "articleId": article["id"]}
         found = await self.app.service("comments").find(query=query)
         if not found:
@@ -237,13 +262,13 @@ class Comments(_Articles):
             raise Forbidden("Only its author may", errors={"comment": "forbidden"})
         await self.app.service("comments").remove(found[0]["id"])
 
-    async def _views(self, comments: list[Record], params: Params) -> list[Record]:
+    async def _views(self, comments: list[Record], params: Params) -> list[Comment]:
         profiles = await self.profiles([comment["authorId"] for comment in comments], params)
         return [
-            {
+            Comment(
                 **{name: comment[name] for name in ("id", "body", "createdAt", "updatedAt")},
-                "author": profiles[comment["authorId"]],
-            }
+                author=profiles[comment["authorId"]],
+            )
             for comment in comments
         ]
 
@@ -251,45 +276,34 @@ class Comments(_Articles):
 class Tags(_Articles):
     """``/tags``."""
 
-    async def find(self, _: Params) -> Record:
+    async def find(self, _: Params) -> TagNames:
         """Return the names of all tags."""
         found = await self.app.service("tags").find(query={"$select": ["name"]})
-        return {"tags": sorted({tag["name"] for tag in found})}
+        return TagNames(tags=sorted({tag["name"] for tag in found}))
 
 
 def add_articles(app: ExpressApplication, database: Database) -> None:
     """Register the services of articles."""
     signed_in, may_sign_in = authenticate("jwt"), authenticate("jwt", optional=True)
     together = transaction(database)
-    changes = get_validator(ArticleChanges, defaults=False)
 
     app.use("api/articles/feed", Feed(), methods=["find"])
-    app.service("api/articles/feed").hooks(
-        around=[signed_in], before={"find": [validate_query(ArticlesQuery)]}
-    )
+    app.service("api/articles/feed").hooks(around=[signed_in])
     app.use("api/articles", Articles(), methods=["find", "get", "create", "update", "remove"])
     app.service("api/articles").hooks(
         around={
             **{method: [may_sign_in] for method in ("find", "get")},
             **{method: [signed_in, together] for method in ("create", "update", "remove")},
-        },
-        before={
-            "find": [validate_query(ArticlesQuery)],
-            "create": [validate_data(NewArticle)],
-            "update": [validate_data(changes)],
-        },
+        }
     )
     app.use("api/articles/:slug/favorite", Favorite(), methods=["create", "remove"])
-    app.service("api/articles/:slug/favorite").hooks(
-        around=[signed_in, together], after={"create": [ok]}
-    )
+    app.service("api/articles/:slug/favorite").hooks(around=[signed_in, together])
     app.use("api/articles/:slug/comments", Comments(), methods=["find", "create", "remove"])
     app.service("api/articles/:slug/comments").hooks(
         around={
             "find": [may_sign_in],
             "create": [signed_in],
             "remove": [signed_in],
-        },
-        before={"create": [validate_data(NewComment)]},
+        }
     )
     app.use("api/tags", Tags(), methods=["find"])

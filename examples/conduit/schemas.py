@@ -1,5 +1,6 @@
-"""What clients send: each object is in an envelope with its name, such as ``{"user": {...}}``."""
+"""What clients send and get: each object is in an envelope with its name: ``{"user": {...}}``."""
 
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
@@ -93,11 +94,79 @@ class NewComment(BaseModel):
     comment: _NewComment
 
 
-class ArticlesQuery(BaseModel):
-    """The query of ``GET /articles`` and ``GET /articles/feed``."""
+Limit = Annotated[int, Field(ge=1, le=100, description="How many articles at most.")]
+Offset = Annotated[int, Field(ge=0, description="How many articles to skip.")]
 
-    author: str | None = None
-    tag: str | None = None
-    favorited: str | None = None
-    limit: int = Field(20, ge=1, le=100)
-    offset: int = Field(0, ge=0)
+
+class Account(BaseModel):
+    """What users see of themselves."""
+
+    email: str
+    username: str
+    bio: str | None
+    image: str | None
+    token: str
+
+
+class OneAccount(BaseModel):
+    user: Account
+
+
+class Profile(BaseModel):
+    """What everybody may see of a user."""
+
+    username: str
+    bio: str | None
+    image: str | None
+    following: bool
+
+
+class OneProfile(BaseModel):
+    profile: Profile
+
+
+class ArticleSummary(BaseModel):
+    """An article without its body."""
+
+    slug: str
+    title: str
+    description: str
+    tagList: list[str]  # noqa: N815  # the name on the wire
+    createdAt: datetime  # noqa: N815  # as above
+    updatedAt: datetime  # noqa: N815  # as above
+    favorited: bool
+    favoritesCount: int  # noqa: N815  # as above
+    author: Profile
+
+
+class Article(ArticleSummary):
+    body: str
+
+
+class OneArticle(BaseModel):
+    article: Article
+
+
+class ManyArticles(BaseModel):
+    articles: list[ArticleSummary]
+    articlesCount: int  # noqa: N815  # the name on the wire
+
+
+class Comment(BaseModel):
+    id: int
+    body: str
+    createdAt: datetime  # noqa: N815  # the name on the wire
+    updatedAt: datetime  # noqa: N815  # as above
+    author: Profile
+
+
+class OneComment(BaseModel):
+    comment: Comment
+
+
+class ManyComments(BaseModel):
+    comments: list[Comment]
+
+
+class TagNames(BaseModel):
+    tags: list[str]

@@ -1,11 +1,17 @@
 """Users and profiles: registration, sign-in, the user's own record, following."""
 
-from typing import Any
-
 from examples.conduit.errors import not_found
-from examples.conduit.schemas import Login, NewUser, UserChanges
+from examples.conduit.schemas import (
+    Account,
+    Login,
+    NewUser,
+    OneAccount,
+    OneProfile,
+    Profile,
+    UserChanges,
+)
 
-from alula import App, HookContext, Params, Record
+from alula import App, Params, Record, answers
 from alula.authentication import (
     AuthenticationService,
     JWTStrategy,
@@ -16,13 +22,12 @@ from alula.authentication import (
 )
 from alula.errors import NotAuthenticated
 from alula.express import ExpressApplication
-from alula.schema import get_validator, validate_data
 
 
-def profile_of(user: Record, *, following: bool) -> Record:
+def profile_of(user: Record, *, following: bool) -> Profile:
     """Return what everybody may see of a user."""
     shown = {name: user[name] for name in ("username", "bio", "image")}
-    return {**shown, "following": following}
+    return Profile(**shown, following=following)
 
 
 class _Users:
@@ -31,10 +36,10 @@ class _Users:
     async def setup(self, app: App, _: str) -> None:
         self.app = app
 
-    def account(self, user: Record, token: str) -> Record:
+    def account(self, user: Record, token: str) -> OneAccount:
         """Return what users see of themselves."""
         shown = {name: user[name] for name in ("email", "username", "bio", "image")}
-        return {"user": {**shown, "token": token}}
+        return OneAccount(user=Account(**shown, token=token))
 
     async def find_user(self, username: str) -> Record:
         found = await self.app.service("users").find(query={"username": username, "$limit": 1})
@@ -46,9 +51,10 @@ class _Users:
 class Registration(_Users):
     """``/users``."""
 
-    async def create(self, data: Record, params: Params) -> Record:
+    async def create(self, data: NewUser, params: Params) -> OneAccount:
         """Register a user, who is signed in then."""
-        user = await self.app.service("users").create(data["user"], params.copy(query={}))
+        new = data.user.model_dump()
+        user = await self.app.service("users").create(new, params.copy(query={}))
         issuer: AuthenticationService = self.app.service("authentication").service
         return self.account(user, issuer.create_access_token({}, str(user["id"])))
 
@@ -56,9 +62,10 @@ class Registration(_Users):
 class SignIn(_Users):
     """``/users/login``."""
 
-    async def create(self, data: Record, params: Params) -> Record:
+    @answers(200)
+    async def create(self, data: Login, params: Params) -> OneAccount:
         """Sign a user in by address and password."""
-        credentials = {"strategy": "local", **data["user"]}
+        credentials = {"strategy": "local", **data.user.model_dump()}
         try:
             result = await self.app.service("authentication").create(
                 credentials, params.copy(query={})
@@ -71,24 +78,24 @@ class SignIn(_Users):
 class CurrentUser(_Users):
     """``/user``: whoever calls, so there is no id."""
 
-    async def find(self, params: Params) -> Record:
+    async def find(self, params: Params) -> OneAccount:
         """Return the caller's own record."""
         return self.account(params.user, params.authentication["accessToken"])
 
-    async def update(self, _: None, data: Record, params: Params) -> Record:
+    async def update(self, _: None, data: UserChanges, params: Params) -> OneAccount:
         """Change some properties of the caller's own record."""
-        users = self.app.service("users")
-        changed = await users.patch(params.user["id"], data["user"], params.copy(query={}))
+        users, changes = self.app.service("users"), data.user.model_dump(exclude_unset=True)
+        changed = await users.patch(params.user["id"], changes, params.copy(query={}))
         return self.account(changed, params.authentication["accessToken"])
 
 
 class Profiles(_Users):
     """``/profiles/:username``."""
 
-    async def get(self, id: str, params: Params) -> Record:
+    async def get(self, id: str, params: Params) -> OneProfile:
         """Return the profile of a user."""
         user = await self.find_user(id)
-        return {"profile": profile_of(user, following=await self._follows(user, params))}
+        return OneProfile(profile=profile_of(user, following=await self._follows(user, params)))
 
     async def _follows(self, author: Record, params: Params) -> bool:
         if params.get("user") is None:
@@ -100,25 +107,21 @@ class Profiles(_Users):
 class Following(Profiles):
     """``/profiles/:username/follow``."""
 
-    async def create(self, _: Any, params: Params) -> Record:
+    @answers(200)
+    async def create(self, _: None, params: Params, *, username: str) -> OneProfile:
         """Follow a user; nothing changes if the caller does already."""
-        author = await self.find_user(params.route["username"])
+        author = await self.find_user(username)
         follow = {"followerId": params.user["id"], "authorId": author["id"]}
         upsert = {"upsert": ["followerId", "authorId"]}
         await self.app.service("follows").create(follow, sql=upsert)
-        return {"profile": profile_of(author, following=True)}
+        return OneProfile(profile=profile_of(author, following=True))
 
-    async def remove(self, _: None, params: Params) -> Record:
+    async def remove(self, _: None, params: Params, *, username: str) -> OneProfile:
         """Follow a user no longer."""
-        author = await self.find_user(params.route["username"])
+        author = await self.find_user(username)
         query = {"followerId": params.user["id"], "authorId": author["id"]}
         await self.app.service("follows").remove(None, query=query)
-        return {"profile": profile_of(author, following=False)}
-
-
-def ok(context: HookContext) -> None:
-    """Respond with 200: nothing was created that has an address."""
-    context.http = {"status": 200}
+        return OneProfile(profile=profile_of(author, following=False))
 
 
 def add_users(app: ExpressApplication, secret: str | None, passwords: Passwords | None) -> None:
@@ -134,23 +137,12 @@ def add_users(app: ExpressApplication, secret: str | None, passwords: Passwords 
     )
 
     app.use("api/users", Registration(), methods=["create"])
-    app.service("api/users").hooks(before={"create": [validate_data(NewUser)]})
-
     app.use("api/users/login", SignIn(), methods=["create"])
-    app.service("api/users/login").hooks(
-        before={"create": [validate_data(Login)]}, after={"create": [ok]}
-    )
-
     app.use("api/user", CurrentUser(), methods=["find", "update"])
-    changes = get_validator(UserChanges, defaults=False)
-    app.service("api/user").hooks(
-        around=[authenticate("jwt")], before={"update": [validate_data(changes)]}
-    )
+    app.service("api/user").hooks(around=[authenticate("jwt")])
 
     app.use("api/profiles", Profiles(), methods=["get"])
     app.service("api/profiles").hooks(around=[authenticate("jwt", optional=True)])
 
     app.use("api/profiles/:username/follow", Following(), methods=["create", "remove"])
-    app.service("api/profiles/:username/follow").hooks(
-        around=[authenticate("jwt")], after={"create": [ok]}
-    )
+    app.service("api/profiles/:username/follow").hooks(around=[authenticate("jwt")])

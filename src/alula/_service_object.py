@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import re
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence, Set
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -20,6 +21,7 @@ from typing import (
 )
 
 from alula._context import HookContext, Params
+from alula._declared import Declared, read_declared
 from alula._user_code import unfit_signature
 from alula.errors import BadRequest
 from alula.types import STANDARD_METHODS, RecordType, is_array
@@ -60,11 +62,22 @@ _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "setup": ("app", "path"),
     "teardown": ("app", "path"),
 }
+_PLACEHOLDER: Final = re.compile(r"(?<![^/]):([^/]+)")  # a whole segment; "a:b" is plain text
 _ARGUMENTS_OF_CUSTOM: Final = ("data", "params")
 
 # Attributes of handles, which custom methods would hide.
 _RESERVED: Final = frozenset(
-    {"all", "app", "events", "hook_table", "methods", "path", "record_schema", "related_names"}
+    {
+        "all",
+        "app",
+        "declared",
+        "events",
+        "hook_table",
+        "methods",
+        "path",
+        "record_schema",
+        "related_names",
+    }
     | {"emitted_by_service", "publishers", "secret_ids"}
     | {"service", "setup", "teardown"}
 )
@@ -245,8 +258,8 @@ def check_takes_no_requests(path: str, service: object) -> None:
 
 def check_object(
     path: str, service: object, methods: Collection[str] | None, reserved: Collection[str]
-) -> tuple[str, ...]:
-    """Return the standard methods that an object has.
+) -> tuple[tuple[str, ...], dict[str, Declared]]:
+    """Return the standard methods that an object has, and what its methods declare.
 
     Args:
         path: Where it is registered, for messages.
@@ -285,21 +298,31 @@ def check_object(
             f" define one of {', '.join(STANDARD_METHODS)},"
             " or list custom ones: use(path, service, methods=[...])"
         )
+    placeholders = _PLACEHOLDER.findall(path)
+    declared: dict[str, Declared] = {}
     for name in dict.fromkeys((*standard, *(methods or ()), "setup", "teardown")):
         method: Any = getattr(service, name, None)
         if callable(method):
-            _check_arguments(path, name, method)
-    return standard
+            arguments = _ARGUMENTS.get(name, _ARGUMENTS_OF_CUSTOM)
+            _check_arguments(path, name, method, arguments)
+            where = f"`{name}` of the service at {path!r}"
+            read = "params" in arguments and read_declared(where, method, arguments, placeholders)
+            if read:
+                declared[name] = read
+    return standard, declared
 
 
-def _check_arguments(path: str, name: str, method: Callable[..., object]) -> None:
+def _check_arguments(
+    path: str, name: str, method: Callable[..., object], arguments: Sequence[str]
+) -> None:
     """Check that a method takes the arguments that it is called with."""
     if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
         raise TypeError(
             f"`{name}` of the service at {path!r} yields; return a list of the records instead"
         )
-    arguments = _ARGUMENTS.get(name, _ARGUMENTS_OF_CUSTOM)
-    if (signature := unfit_signature(method, *arguments)) is not None:
+    if (
+        signature := unfit_signature(method, *arguments, keywords="params" in arguments)
+    ) is not None:
         raise TypeError(
             f"`{name}` of the service at {path!r} takes {signature}, but is called with"
             f" ({', '.join(arguments)}); define it as"

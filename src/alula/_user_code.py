@@ -123,12 +123,15 @@ def is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def unfit_signature(function: Callable[..., object], *arguments: str) -> inspect.Signature | None:
+def unfit_signature(
+    function: Callable[..., object], *arguments: str, keywords: bool = False
+) -> inspect.Signature | None:
     """Return the signature of a function that does not take these positional arguments.
 
     Args:
         function: The function.
         arguments: The names of the arguments; their number counts.
+        keywords: Whether it gets a value for each parameter that is keyword-only, too.
 
     Returns:
         None if it takes them, and for built-in functions without a signature.
@@ -137,9 +140,14 @@ def unfit_signature(function: Callable[..., object], *arguments: str) -> inspect
         signature = inspect.signature(function)
     except (ValueError, TypeError):
         return None
+    named = [
+        name
+        for name, parameter in signature.parameters.items()
+        if keywords and parameter.kind is parameter.KEYWORD_ONLY
+    ]
     try:
         # The names serve as values here: binding only counts them.
-        signature.bind(*arguments)
+        signature.bind(*arguments, **dict.fromkeys(named))
     except TypeError:
         return signature
     return None

@@ -10,7 +10,7 @@ from examples.conduit.app import make_app
 from tests.authentication.building import quick_passwords
 from tests.conformance.realworld.replay import differences, folders, replay
 
-from alula.openapi import describe
+from alula.openapi import describe, typescript
 
 SECRET = "a secret of thirty-two bytes or more"
 
@@ -32,6 +32,27 @@ async def test_passes_the_public_collection(client):
         assert await replay(exchange, client) == [], name
         steps += len(exchange)
     assert steps == 154
+
+
+def test_no_path_is_unknown(sql_url):
+    app = make_app(sql_url, SECRET, quick_passwords())
+    document, code = describe(app), typescript(app)
+    operations = [
+        operation
+        for item in document["paths"].values()
+        for verb, operation in item.items()
+        if verb != "parameters"
+    ]
+    assert (len(document["paths"]), len(operations)) == (12, 19)
+    for operation in operations:
+        responses = operation["responses"].values()
+        contents = [each["content"] for each in responses if "content" in each]
+        if contents:
+            assert "$ref" in contents[0]["application/json"]["schema"], operation["operationId"]
+        else:
+            assert "204" in operation["responses"], operation["operationId"]
+    assert "Promise<unknown>" not in code
+    assert "created: unknown" not in code
 
 
 async def register(client, name):

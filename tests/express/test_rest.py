@@ -175,6 +175,24 @@ async def test_a_custom_method_ignores_the_id(app):
     assert (answer.json["method"], answer.json["id"]) == ("archive", None)
 
 
+async def test_a_custom_method_has_an_address(app):
+    answer = await post_json(app, {"a": 1}, "/full/archive")
+    assert (answer.status, answer.json["method"], answer.json["id"]) == (200, "archive", None)
+    answer = await post_json(app, {}, "/users/7/posts/archive", {"x-service-method": ""})
+    assert (answer.status, answer.json["method"]) == (201, "create")  # it is not listed there
+
+
+@pytest.mark.parametrize("name", ["hidden", "find", "remove", "setup", "5"])
+async def test_any_other_last_segment_is_ignored(app, name):
+    answer = await post_json(app, {}, f"/full/{name}")
+    assert (answer.status, answer.json["method"], answer.json["id"]) == (201, "create", None)
+
+
+async def test_a_service_at_the_address_of_a_custom_method_wins(app):
+    app.use("full/archive", ReadOnly(), methods=["find"])
+    assert (await post_json(app, {}, "/full/archive")).status == 405
+
+
 async def test_a_custom_method_without_a_body_gets_an_empty_object(app):
     answer = await call(app, "POST", "/full", headers={"x-service-method": "archive"})
     assert answer.json["data"] == {}

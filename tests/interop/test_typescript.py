@@ -17,7 +17,9 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 from examples.chat.app import make_app as make_chat
-from tests.interop import moved_chat
+from tests.conformance.endpoints import load
+from tests.conformance.endpoints import make_app as make_typed_case
+from tests.interop import moved_chat, typed_endpoints
 from tests.interop.node_script import assert_passed, run_checks
 from tests.interop.typed_chat import make_app
 from tests.openapi.described import make_app as make_everything
@@ -126,6 +128,7 @@ APPLICATIONS = {
     "chat.ts": lambda _: typescript(make_chat()),
     "moved_chat.ts": lambda folder: typescript(moved_chat.make_app(folder)),
     "generated.ts": generated_code,
+    "endpoints.ts": lambda _: typescript(typed_endpoints.make_app()),
 }
 
 
@@ -136,6 +139,18 @@ def test_a_front_end_compiles(name, tmp_path):
 
 def test_a_service_of_every_kind_compiles(tmp_path):
     assert compiled(tmp_path, typescript(make_everything(tmp_path / "uploads"))) == ""
+
+
+def test_the_typed_endpoints_compile(tmp_path):
+    head, cases = load()
+    services = {case["service"]: case for case in cases if case["area"] != "streams"}
+    code = typescript(App())
+    for at, case in enumerate(services.values()):
+        if "registration" not in case:
+            app, _ = make_typed_case(head, case)
+            (tmp_path / f"case{at}.ts").write_text(typescript(app), encoding="utf-8")
+            code += f"import './case{at}'\n"
+    assert compiled(tmp_path, code) == ""
 
 
 def test_declarations_alone_compile(tmp_path):

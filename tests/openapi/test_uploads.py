@@ -145,8 +145,12 @@ class TestForms:
 
         service = Scanned(LocalFileStore(tmp_path), MemoryService())
         app.use("uploads", service, methods=["create", "scan"])
-        post = describe(app)["paths"]["/uploads"]["post"]
-        assert list(post["requestBody"]["content"]) == ["multipart/form-data", "application/json"]
+        paths = describe(app)["paths"]
+        for path, content_type in (
+            ("/uploads", "multipart/form-data"),
+            ("/uploads/scan", "application/json"),
+        ):
+            assert list(paths[path]["post"]["requestBody"]["content"]) == [content_type]
 
     def test_a_service_of_your_own_that_takes_forms(self, app):
         class Forms:

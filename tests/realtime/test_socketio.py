@@ -10,7 +10,7 @@ import logging
 import pytest
 from tests.realtime.asgi_peer import PATH, Peer, request, settle
 
-from alula import App
+from alula import App, Params
 from alula._connection import Event
 from alula._hub import WorkerPlace
 from alula._shares import Shares
@@ -135,6 +135,31 @@ CALLS = [
 async def test_a_call_is_answered(web, arguments, result):
     peer = await joined(web)
     assert await peer.call(*arguments) == [None, result]
+    await peer.leave()
+
+
+class Typed:
+    """Says by its annotations what it takes."""
+
+    async def get(self, id: int, params: Params, *, version: int = 1) -> list[int]:
+        return [id, version]
+
+    async def add(self, data: list[int], params: Params) -> int:
+        return sum(data)
+
+
+async def test_annotations_hold_for_calls(web):
+    web.use("typed", Typed(), methods=["get", "add"])
+    peer = await joined(web)
+    assert await peer.call("get", "typed", "7", {"version": "2"}) == [None, [7, 2]]
+    assert await peer.call("add", "typed", ["1", 2]) == [None, 3]
+    for arguments, code in (
+        (["get", "typed", "x"], 404),
+        (["get", "typed", 1, {"more": 1}], 400),
+        (["add", "typed", {}], 400),
+    ):
+        [error] = await peer.call(*arguments)
+        assert error["code"] == code
     await peer.leave()
 
 

@@ -14,7 +14,9 @@ from alula._channels import (
     unlisted_event,
 )
 from alula._context import GivenParams, HookContext, Params
+from alula._declared import Checks, Declared, checks_of
 from alula._events import EventEmitter, Listener, emit_unless_held, loop_is_running, outcome_of
+from alula._service._declared_calls import check_hook, declared_call
 from alula._service._live_options import LiveOptions
 from alula._service_object import (
     DeferredSetup,
@@ -28,7 +30,7 @@ from alula._service_object import (
 )
 from alula._user_code import describe_frames, name_of, unfit_signature
 from alula.errors import MethodNotAllowed
-from alula.hooks import Call, Hook, Hookable, HookTable, watch_params
+from alula.hooks import Call, Hook, Hookable, HookTable, hook_metadata, watch_params
 from alula.types import (
     EVENT_OF_METHOD,
     ID_METHODS,
@@ -113,7 +115,9 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             named = custom_events_of(service) if named is None else named
             self.emitted_by_service = frozenset(EVENT_OF_METHOD.values()) & {*named}
         self.events = tuple(dict.fromkeys((*EVENT_OF_METHOD.values(), *named)))
+        self.declared: Mapping[str, Declared] = {}
         standard = self._check_methods(listed)
+        self._checks = {name: checks_of(each) for name, each in self.declared.items()}
         self.methods: tuple[str, ...] = standard if listed is None else listed
         self._app_hooks = app_hooks or HookTable()
         self._channels = channels or _NO_CHANNELS
@@ -123,7 +127,10 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         self._setup: DeferredSetup | None = None
         self._callable: tuple[str, ...] = ()
         self._add_methods((*standard, *self.methods))
-        self.hook_table.enclose(bundle.first, bundle.last, outermost)
+        first = {**bundle.first}
+        for name, declared in self.declared.items():
+            first[name] = _undeclared_checks(declared, bundle.first.get(name, ()))
+        self.hook_table.enclose(first, bundle.last, outermost)
         self._add_hooks(dict(bundle.hooks))
 
     def __repr__(self) -> str:
@@ -269,6 +276,9 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         is_mounted = isinstance(self.service, ServiceHandle)
         is_debugged = getattr(self.app, "debug", False)
         tables = self._app_hooks, self.hook_table
+        for name, checks in self._checks.items():
+            has_hooks = any(table.has_hooks(name) for table in tables)
+            self.hook_table.check(name, check_hook(checks) if has_hooks else None)
         for name in self._callable:
             self._runs[name] = _compose_calls(
                 self.service,
@@ -277,13 +287,15 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
                 self.emit_event,
                 is_mounted=is_mounted,
                 is_debugged=is_debugged,
+                checks=self._checks.get(name),
             )
 
     def _check_methods(self, methods: Collection[str] | None) -> tuple[str, ...]:
         """Return the standard methods of the service; raise what `check_object` raises."""
         if isinstance(self.service, ServiceHandle):
             return check_mounted(self.path, self.service, methods)
-        return check_object(self.path, self.service, methods, dir(ServiceHandle))
+        standard, self.declared = check_object(self.path, self.service, methods, dir(ServiceHandle))
+        return standard
 
     # The handles of clients call this, too, for methods that they learn of later.
     def _add_methods(self, names: Iterable[str]) -> None:
@@ -558,6 +570,7 @@ def _compose_calls(
     *,
     is_mounted: bool,
     is_debugged: bool,
+    checks: Checks | None,
 ) -> Call:
     """Return the call of a method, with its hooks and its event.
 
@@ -568,9 +581,17 @@ def _compose_calls(
         emit: Emits the event of a call.
         is_mounted: Whether ``service`` is the handle of another application.
         is_debugged: Whether to warn of params whose names are nearly right.
+        checks: What the method declares, None for nothing.
     """
     of_app, own = tables
-    call = _forwarding_call(service, name) if is_mounted else _method_call(service, name)
+    if is_mounted:
+        call = _forwarding_call(service, name)
+    elif checks is None:
+        call = _method_call(service, name)
+    else:
+        method, is_checked = getattr(service, name), own.has_check(name)
+        made = declared_call(method, name, checks, _finish, is_checked=is_checked)
+        call = describe_frames(made, _describe_call)
     if is_debugged:
         call = watch_params(call)
     inner = of_app.wrap_innermost(name, own.wrap_innermost(name, call))
@@ -618,6 +639,22 @@ def _method_call(service: object, name: str) -> Call:
             _take_outcome(context)
 
     return describe_frames(call, _describe_call)
+
+
+def _finish(context: HookContext, result: Any) -> None:
+    """Take over a result that is not set, or that may be of an upsert."""
+    if result is UNSET:
+        raise _unset_result(context)
+    context.result = result
+    _take_outcome(context)
+
+
+def _undeclared_checks(declared: Declared, hooks: Sequence[Hook]) -> Sequence[Hook]:
+    """Return the hooks of a bundle but its checks of what the method itself declares."""
+    names: list[str] = ["query"] if declared.has_query else []
+    if declared.data is not UNSET:
+        names.append("data")
+    return [hook for hook in hooks if not any(name in hook_metadata(hook) for name in names)]
 
 
 def _take_outcome(context: HookContext) -> None:

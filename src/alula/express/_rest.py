@@ -191,10 +191,14 @@ def _offered_method(
     """Return the method that a request asks for if the service offers it, and its name anyway."""
     handle, record_id, _ = match
     name = METHOD_OF_VERB[record_id is not None].get(req.method)
-    if req.method == "POST" and (custom := req.headers.get(METHOD_HEADER)):
-        return (
-            None if custom in STANDARD_METHODS or custom not in handle.methods else custom
-        ), custom
+    if req.method == "POST":
+        if custom := req.headers.get(METHOD_HEADER):
+            return (
+                None if custom in STANDARD_METHODS or custom not in handle.methods else custom
+            ), custom
+        # The address of a custom method. Any other id is ignored, as FeathersJS does.
+        if record_id in handle.methods and record_id not in STANDARD_METHODS:
+            return record_id, record_id
     return (name if name in handle.methods else None), name
 
 

@@ -142,6 +142,7 @@ class HookTable:
         self._outermost: dict[str, list[Hook]] = {}
         self._first: Mapping[str, Sequence[Hook]] = {}
         self._last: Mapping[str, Sequence[Hook]] = {}
+        self._checks: dict[str, Hook] = {}
         self.enclosing: Mapping[str, Sequence[Hook]] = {}
 
     def enclose(
@@ -159,6 +160,24 @@ class HookTable:
             outermost: By method, around hooks that run outside all others.
         """
         self._first, self._last, self.enclosing = first, last, outermost
+
+    def check(self, method: str, hook: Hook | None) -> None:
+        """Set the hook that checks what a method declares; it runs before those of `enclose`."""
+        if hook is None:
+            self._checks.pop(method, None)
+        else:
+            self._checks[method] = hook
+
+    def has_check(self, method: str) -> bool:
+        """Tell whether `check` has set a hook."""
+        return method in self._checks
+
+    def has_hooks(self, method: str) -> bool:
+        """Tell whether a method has hooks other than that of `check`."""
+        tables = (self._innermost, self._outermost, self._first, self._last, self.enclosing)
+        enclosed = any(table.get(method) for table in tables)
+        own = (EVERY_METHOD, method)
+        return enclosed or any(by.get(name) for by in self._hooks.values() for name in own)
 
     def add(self, hooks: Mapping[str, Any], methods: Collection[str], where: str) -> None:
         """Check and register hooks.
@@ -246,7 +265,8 @@ class HookTable:
                 n for n, hook in enumerate(hooks, 1) if "strategies" in hook_metadata(hook)
             )
             place = max(identified, default=0)
-            hooks[place:place] = self._first.get(method, ())
+            check = [self._checks[method]] if method in self._checks else []
+            hooks[place:place] = (*check, *self._first.get(method, ()))
             hooks += self._last.get(method, ())
         return hooks
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from alula._channels import EventServer
 from alula.openapi._components import Components
+from alula.openapi._declared_schemas import DeclaredSchemas
 from alula.openapi._document import BEARER, Part
 from alula.openapi._service_facts import ServiceFacts, facts_of
-from alula.types import EVENT_OF_METHOD
+from alula.types import EVENT_OF_METHOD, UNSET
 
 if TYPE_CHECKING:
     from alula._app import App
@@ -121,6 +122,12 @@ class _Events:
         record: Part = {"type": "object"} if facts.adapter is not None else {}
         if facts.record is not None:
             record = dict(self._schemas.add_record(name, facts.record))
+        payloads: Part = dict.fromkeys(EVENT_OF_METHOD.values(), record)
+        schemas = DeclaredSchemas(name, self._schemas)
+        for method, event in EVENT_OF_METHOD.items():
+            declared = facts.declared.get(method)
+            if declared is not None and declared.result is not UNSET:
+                payloads[event] = schemas.result(method, declared)[0] or {"type": "null"}
         for event in facts.published_events:
             is_standard = event in EVENT_OF_METHOD.values()
             self._messages[f"{name}.{event}"] = {
@@ -128,7 +135,7 @@ class _Events:
                 "title": event,
                 "summary": _SUMMARIES[event] if is_standard else "A custom event",
                 "tags": [{"name": facts.tag}],
-                "payload": record if is_standard else {},
+                "payload": payloads.get(event, {}),
             }
         is_live = facts.handle.live_options is not None
         if is_live and self._sockets:

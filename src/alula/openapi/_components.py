@@ -102,11 +102,23 @@ class Components:
                     inner = definition[1].replace("~1", "/").replace("~0", "~")
                     value = f"#/components/schemas/{_component_name(f'{owner}.{inner}')}"  # noqa: PLW2901  # shown below
                 shown[name] = f"#/components/schemas/{owner}" if value == "#" else value
+            elif name == "discriminator" and is_mapping(value):
+                shown[name] = self._shown_discriminator(value, owner)
             elif name == "properties" and is_mapping(value):
                 shown[name] = {inner: self.shown(each, owner) for inner, each in value.items()}
             elif name not in _DROPPED:
                 shown[name] = self.shown(value, owner)
         return _without_equal_choices(shown)
+
+    def _shown_discriminator(self, discriminator: Schema, owner: str) -> Any:
+        """Return what tells the members of a union apart, with references to components."""
+        mapping = discriminator.get("mapping")
+        if not is_mapping(mapping):
+            return discriminator
+        targets = {
+            value: self.shown({"$ref": target}, owner)["$ref"] for value, target in mapping.items()
+        }
+        return {**discriminator, "mapping": targets}
 
 
 def _without_equal_choices(schema: dict[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 from alula._identity import find_authentication
 from alula._service import ServiceHandle
@@ -12,9 +12,10 @@ from alula.openapi._components import (
     Schema,
     without_defaults,
 )
+from alula.openapi._declared_schemas import DeclaredSchemas, page_of, statuses_of
 from alula.openapi._query_parameters import open_parameters, query_parameters
 from alula.openapi._service_facts import BINARY, ServiceFacts, facts_of
-from alula.types import ID_METHODS, STANDARD_METHODS
+from alula.types import ID_METHODS, STANDARD_METHODS, UNSET
 
 if TYPE_CHECKING:
     from alula._app import App
@@ -26,6 +27,7 @@ __all__ = ["describe"]
 Part: TypeAlias = dict[str, Any]
 """A part of a description: what it holds is up to OpenAPI."""
 
+_NONE: Final = type(None)
 _ERROR_SCHEMA: Final = {
     "type": "object",
     "properties": {
@@ -116,6 +118,7 @@ def describe(
             streams=streams,
             has_cookie=cookies is not None,
             signed_urls=file_routes.get(handle.path),
+            is_free=lambda path: app.routes.find_plain(path) is None,
         ).paths()
         tags.append({"name": facts.tag})
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
@@ -172,6 +175,7 @@ class _ServiceOperations:
         streams: Whether there are server-sent events.
         has_cookie: Whether a cookie signs requests in, too.
         signed_urls: Whether signed URLs open its files; None if these have no route.
+        is_free: Tells whether no service is registered at a path.
     """
 
     def __init__(
@@ -182,11 +186,13 @@ class _ServiceOperations:
         streams: bool,
         has_cookie: bool,
         signed_urls: bool | None,
+        is_free: Callable[[str], bool],
     ) -> None:
         self._facts = facts
         self._streams = streams
         self._has_cookie = has_cookie
         self._signed_urls = signed_urls
+        self._is_free = is_free
         self._components = components
         handle = facts.handle
         self._summaries = _SIGN_IN_SUMMARIES if facts.signs_in else _SUMMARIES
@@ -196,9 +202,10 @@ class _ServiceOperations:
         self._placeholders = facts.placeholders
         # A placeholder of the path may have taken the name.
         self._key = next(name for name in _KEYS if name not in self._placeholders)
-        # Of a service of the application's own it is not known what its methods return.
+        self._schemas = DeclaredSchemas(self._name, components)
+        # Without types, it is not known what the methods of a service of one's own return.
         is_upload = facts.form is not None
-        is_known = facts.adapter is not None or facts.signs_in or is_upload
+        is_known = facts.adapter is not None or is_upload or facts.record is not None
         self._record: Schema = {"type": "object"} if facts.adapter is not None else {}
         if isinstance(facts.record, Mapping):
             self._record = components.add_record(self._name, facts.record)
@@ -213,52 +220,71 @@ class _ServiceOperations:
         """Return the path items by path."""
         base = self._facts.address
         member = f"{base.rstrip('/')}/{{{self._key}}}"
+        keys = [*self._placeholders, self._key]
         items = {
             base: (self._placeholders, self.collection()),
-            member: ([*self._placeholders, self._key], self.member()),
-            f"{member}/content": ([*self._placeholders, self._key], self.content()),
+            member: (keys, self.member()),
+            f"{member}/content": (keys, self.content()),
         }
-        text = {"type": "string"}
+        for name in self._custom:
+            path = f"{base.rstrip('/')}/{name}"
+            # A service that is registered there comes first; a header names the method then.
+            if self._is_free(path.strip("/")):
+                items[path] = (self._placeholders, {"post": self.custom(name)})
         return {
-            path: {
-                "parameters": [
-                    {"name": name, "in": "path", "required": True, "schema": text} for name in names
-                ],
-                **operations,
-            }
+            path: {"parameters": list(map(self._path_parameter, names)), **operations}
             for path, (names, operations) in items.items()
             if operations
         }
+
+    def _path_parameter(self, name: str) -> Part:
+        declared = self._facts.declared.values()
+        types: list[Any] = [each.type for of in declared for each in of.route if each.name == name]
+        if name == self._key:
+            types = [of.id for of in declared if of.id is not UNSET and of.id is not _NONE]
+        return self._schemas.path_parameter(name, types)
 
     def collection(self) -> Part:
         """Return the operations on all records, by verb."""
         facts = self._facts
         operations: Part = {}
         if "find" in self._methods:
-            schema = records = _list_of(self._record)
+            schema = _list_of(self._record)
             if facts.paginated:
-                sizes = {name: {"type": "integer"} for name in ("total", "limit", "skip")}
-                properties = {**sizes, "data": records}
-                names = list(properties)
-                schema = {"type": "object", "properties": properties, "required": names}
-            operations["get"] = self._operation("find", schema if facts.adapter else {})
-            content = operations["get"]["responses"]["200"]["content"]
+                schema = page_of(schema)
+            is_known = facts.adapter is not None or facts.record is not None
+            operations["get"] = self._operation("find", schema if is_known else {})
             is_live = facts.handle.live_options is not None
             kinds = [_STREAM_SCHEMA] * bool(facts.published_events) + [_LIST_SCHEMA] * is_live
             if self._streams and kinds:
-                schema = {"anyOf": kinds} if len(kinds) > 1 else kinds[0]
-                content["text/event-stream"] = {"schema": schema}
-        if "create" in self._methods or self._custom:
-            operations["post"] = self.post()
+                streamed = {"anyOf": kinds} if len(kinds) > 1 else kinds[0]
+                responses = operations["get"]["responses"]
+                found = responses.setdefault("200", {"description": "The result"})
+                found.setdefault("content", {})["text/event-stream"] = {"schema": streamed}
+        if "create" in self._methods:
+            operations["post"] = self.create()
         for method in ("update", "patch", "remove"):
-            # No adapter updates several records; a service of the application's own may.
-            several = method != "update" or facts.adapter is None
             if facts.signs_in and method == "remove":
                 operations["delete"] = self._operation(method, self._one)
-            elif method in self._methods and several and facts.takes_several(method):
-                several_records: Schema = _list_of(self._record) if facts.adapter else {}
-                operations[_VERBS[method]] = self._operation(method, several_records, several=True)
+            elif method in self._methods and self._takes_several(method):
+                records: Schema = _list_of(self._record) if facts.adapter else {}
+                # Without an id, a service of the application's own has one thing alone.
+                is_one = self._id_type(method) is _NONE
+                operations[_VERBS[method]] = self._operation(method, records, several=not is_one)
         return operations
+
+    def _id_type(self, method: str) -> Any:
+        declared = self._facts.declared.get(method)
+        return UNSET if declared is None else declared.id
+
+    def _takes_several(self, method: str) -> bool:
+        """Return whether a method may be called without an id."""
+        facts, type_ = self._facts, self._id_type(method)
+        if type_ is not UNSET:
+            return type_ is _NONE or _NONE in get_args(type_)
+        # No adapter updates several records; a service of the application's own may.
+        several = method != "update" or facts.adapter is None
+        return several and facts.takes_several(method)
 
     def member(self) -> Part:
         """Return the operations on one record, by verb."""
@@ -266,7 +292,9 @@ class _ServiceOperations:
             _VERBS[method]: self._operation(method, self._one, member=True)
             for method in self._methods
             # A token must not be in a path, which ends up in logs: the bearer signs out.
-            if method in ID_METHODS and not (self._facts.signs_in and method == "remove")
+            if method in ID_METHODS
+            and not (self._facts.signs_in and method == "remove")
+            and self._id_type(method) is not _NONE
         }
 
     def content(self) -> Part:
@@ -303,56 +331,38 @@ class _ServiceOperations:
         operation = {
             "operationId": f"{self._name}.{name}",
             "tags": [self._facts.tag],
-            "summary": self._summaries[method] + (", several at once" if several else ""),
-            "parameters": self._parameters(method, member),
-            "responses": self._responses(method, {200: result}, member),
+            "summary": self._summary(method) + (", several at once" if several else ""),
+            **self._parameters(method, member),
+            "responses": self._responses(method, result, member),
             **self._security((method,)),
             **self._token_change(method),
         }
         if method in {"update", "patch"}:
-            operation["requestBody"] = {"required": True, "content": _json(self._data(method))}
+            operation |= self._body(self._data(method))
         return operation
 
-    def post(self) -> Part:
-        """Return what a POST does: create, and the custom methods if a header names one."""
-        facts, creates = self._facts, "create" in self._methods
-        summary = self._summaries["create"] if creates else "Call a method"
-        lines: list[str] = []
-        parameters: list[Part] = []
-        bodies: list[Schema] = []
-        content: Part = {}
-        results: dict[int, Schema] = {}
-        if creates:
-            several = facts.form is not None or (
-                facts.adapter is not None and facts.takes_several("create")
-            )
-            created = self._one
-            lines.append(summary)
-            parameters += self._parameters("create", member=True)
-            if facts.form is not None:
-                schema = self._components.add(f"{self._name}.create", facts.form)
-                content["multipart/form-data"] = {"schema": schema}
-            else:
-                data = self._data("create")
-                bodies.append({"anyOf": [data, _list_of(data)]} if several else data)
-            results[201] = {"anyOf": [created, _list_of(created)]} if several else created
-        for name in self._custom:
-            lines.append(f"`{name}`: {facts.documentation(name) or 'a method of this service.'}")
-            bodies.append(self._data(name))
-            results[200] = {}
-        if self._custom:
-            header = {
-                "name": "X-Service-Method",
-                "in": "header",
-                "required": not creates,
-                "description": "The custom method to call.",
-                "schema": {"type": "string", "enum": list(self._custom)},
-            }
-            parameters.append(header)
-        responses = self._responses("create", results, member=False)
-        if creates and facts.form is not None:
+    def create(self) -> Part:
+        """Return what a POST does."""
+        facts, declared = self._facts, self._facts.declared.get("create")
+        several = facts.form is not None or (
+            facts.adapter is not None and facts.takes_several("create")
+        )
+        result: Schema = self._one
+        if several:
+            result = {"anyOf": [result, _list_of(result)]}
+        if facts.form is not None:
+            schema = self._components.add(f"{self._name}.create", facts.form)
+            body: Part = {"multipart/form-data": {"schema": schema}}
+            request: Part = {"requestBody": {"required": True, "content": body}}
+        else:
+            data = self._data("create")
+            if several and data is not None and (declared is None or declared.data is UNSET):
+                data = {"anyOf": [data, _list_of(data)]}
+            request = self._body(data)
+        responses = self._responses("create", result, member=False)
+        if facts.form is not None:
             responses |= {status: dict(_ERROR) for status in ("413", "415")}
-        if creates and facts.adapter is not None:
+        if facts.adapter is not None and "201" in responses:
             responses["201"]["links"] = {  # what can be done with a new record
                 method: {
                     "operationId": f"{self._name}.{method}",
@@ -361,46 +371,91 @@ class _ServiceOperations:
                 for method in self._methods
                 if method in ID_METHODS
             }
-        if bodies:
-            content |= _json(bodies[0] if len(bodies) == 1 else {"anyOf": bodies})
         return {
-            "operationId": f"{self._name}.{'create' if creates else 'call'}",
+            "operationId": f"{self._name}.create",
             "tags": [facts.tag],
-            "summary": summary,
-            "description": "\n\n".join(lines),
-            "parameters": parameters,
-            "requestBody": {"required": True, "content": content},
+            "summary": self._summary("create"),
+            **self._parameters("create", member=True),
+            **request,
             "responses": responses,
-            **self._security((*(("create",) if creates else ()), *self._custom)),
+            **self._security(("create",)),
             **self._token_change("create"),
+        }
+
+    def custom(self, method: str) -> Part:
+        """Return the operation of a custom method."""
+        return {
+            "operationId": f"{self._name}.{method}",
+            "tags": [self._facts.tag],
+            "summary": self._summary(method),
+            **self._parameters(method, member=False, is_custom=True),
+            **self._body(self._data(method)),
+            "responses": self._responses(method, {}, member=False),
+            **self._security((method,)),
         }
 
     # -- parts ---------------------------------------------------------------------------------
 
-    def _parameters(self, method: str, member: bool) -> list[Part]:
-        if self._facts.signs_in:
-            return []
+    def _summary(self, method: str) -> str:
+        usual = self._summaries.get(method, f"Call the method {method}")
+        is_own = method in self._facts.declared or method not in STANDARD_METHODS
+        return (self._facts.documentation(method) if is_own else "") or usual
+
+    def _body(self, data: Schema | None) -> Part:
+        """Return the request body of a method, nothing if it takes no data."""
+        if data is None:
+            return {}
+        return {"requestBody": {"required": True, "content": _json(data)}}
+
+    def _parameters(self, method: str, member: bool, *, is_custom: bool = False) -> Part:
+        declared = self._facts.declared.get(method)
+        if declared is not None and (declared.has_query or method not in self._queries):
+            parameters = self._schemas.parameters(declared)
+            return {"parameters": parameters} if parameters else {}
+        if self._facts.signs_in or is_custom:
+            return {"parameters": []}
         if (known := self._queries.get(method)) is not None:
             only = ("$select",) if member else ()
-            return query_parameters(known[1], known[0], self._components, only=only)
-        return open_parameters(paging=self._facts.adapter is not None, find=not member)
+            parameters = query_parameters(known[1], known[0], self._components, only=only)
+            return {"parameters": parameters}
+        is_adapter = self._facts.adapter is not None
+        return {"parameters": open_parameters(paging=is_adapter, find=not member)}
 
-    def _responses(self, method: str, results: Mapping[int, Schema], member: bool) -> Part:
-        responses: Part = {
-            str(status): {"description": "The result", "content": _json(schema)}
-            for status, schema in results.items()
-        }
-        signs_in = self._facts.signs_in
-        if (self._facts.adapter is None and not signs_in) or self._custom:
-            responses["204"] = {"description": "The result is empty"}
-        errors = ["400"]
-        if method in self._facts.secured or (signs_in and method == "create"):
+    def _responses(self, method: str, result: Schema, member: bool) -> Part:
+        """Return the responses of a method; ``result`` counts where it declares none."""
+        facts = self._facts
+        declared = facts.declared.get(method)
+        shown: Schema | None = result
+        may_be_empty = facts.adapter is None and not facts.signs_in
+        if declared is not None and (declared.result is not UNSET or result == {}):
+            shown, may_be_empty = self._schemas.result(method, declared)
+        elif facts.record is not None and result != {}:
+            may_be_empty = False
+        status = 201 if method == "create" else 200
+        if declared is not None and declared.status is not None:
+            status = declared.status
+        responses: Part = {}
+        if shown is not None:
+            responses[str(status)] = {"description": "The result", "content": _json(shown)}
+        if may_be_empty:
+            empty = 204 if shown is not None or declared is None else declared.status or 204
+            responses[str(empty)] = {"description": "The result is empty"}
+        errors = [] if self._is_unchecked(method) else ["400"]
+        if method in facts.secured or (facts.signs_in and method == "create"):
             errors.append("401")
-        if signs_in and method == "create":
+        if facts.signs_in and method == "create":
             errors.append("429")
-        if member:
+        if member or (declared is not None and declared.route):
             errors.append("404")
+        errors += statuses_of(declared)
         return {**responses, **{status: dict(_ERROR) for status in (*errors, "default")}}
+
+    def _is_unchecked(self, method: str) -> bool:
+        """Return whether a method declares something, but nothing that a request could miss."""
+        declared = self._facts.declared.get(method)
+        if declared is None or method in self._queries or method in self._facts.data:
+            return False
+        return declared.data is UNSET and not declared.has_query
 
     def _security(self, methods: Sequence[str]) -> Part:
         secured = self._facts.secured.intersection(methods)
@@ -418,7 +473,10 @@ class _ServiceOperations:
         changes = self._facts.signs_in and method in _TOKEN_CHANGES
         return {"x-alula-token": _TOKEN_CHANGES[method]} if changes else {}
 
-    def _data(self, method: str) -> Schema:
+    def _data(self, method: str) -> Schema | None:
+        declared = self._facts.declared.get(method)
+        if declared is not None and declared.data is not UNSET:
+            return self._schemas.data(method, declared)
         schema = self._facts.data.get(method)
         if schema is None:
             return {"type": "object"}

@@ -6,12 +6,15 @@ import inspect
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from alula._declared import Declared
 from alula._service import ServiceHandle, owning_handle
 from alula.adapters.base import AdapterService
 from alula.hooks import HookMetadata, hook_metadata
-from alula.types import EVENT_OF_METHOD, is_mapping
+from alula.openapi._declared_schemas import schema_of
+from alula.types import EVENT_OF_METHOD, UNSET, is_mapping
 
 if TYPE_CHECKING:
     from alula.authentication import AuthenticationService
@@ -50,6 +53,7 @@ class ServiceFacts(NamedTuple):
             and the path of the service that has the users. None for tokens without a user.
         form: Of a service that takes forms with files: the JSON Schema of its forms. None for all
             others.
+        declared: What its methods declare, by name.
     """
 
     handle: ServiceHandle
@@ -62,6 +66,7 @@ class ServiceFacts(NamedTuple):
     signs_in: bool
     entity: tuple[str, str] | None = None
     form: Mapping[str, Any] | None = None
+    declared: Mapping[str, Declared] = MappingProxyType({})
 
     @property
     def tag(self) -> str:
@@ -164,6 +169,9 @@ def facts_of(handle: ServiceHandle, *, max_files: int | None = None) -> ServiceF
     """
     query, data, secured, optional, protected = _read_hooks(handle)
     innermost = owning_handle(handle)
+    for method, declared in innermost.declared.items():
+        if method in handle.methods and declared.data not in {UNSET, type(None)}:
+            data[method] = schema_of(declared.data, is_result=False)
     service = keeper = innermost.service
     record, form = handle.record_schema, None
     if getattr(service, "takes_uploads", False) is True:
@@ -203,6 +211,7 @@ def facts_of(handle: ServiceHandle, *, max_files: int | None = None) -> ServiceF
         signs_in,
         entity,
         form=form,
+        declared=innermost.declared,
     )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin
 
 from alula.openapi._components import Components, Schema
+from alula.openapi._declared_schemas import query_schema_of, schema_of
 from alula.openapi._service_facts import ServiceFacts, facts_of
 from alula.openapi._typescript_types import (
     TypeDeclarations,
@@ -18,7 +20,14 @@ from alula.openapi._typescript_types import (
     type_name,
     union_of,
 )
-from alula.types import EVENT_OF_METHOD, ID_METHODS, METHODS_WITHOUT_DATA, STANDARD_METHODS
+from alula.types import (
+    EVENT_OF_METHOD,
+    ID_METHODS,
+    METHODS_WITHOUT_DATA,
+    STANDARD_METHODS,
+    UNSET,
+    Page,
+)
 
 if TYPE_CHECKING:
     from alula._app import App
@@ -117,6 +126,7 @@ export const createClient = (
 """
 _PARAMETER: Final = ",\n  authenticationOptions: Partial<AuthenticationClientOptions> = {}"
 _SUFFIXES: Final = ("", "Data", "Patch", "Query", "Params", "ClientService")
+_NONE: Final = type(None)
 _ANY_OBJECT: Final[Schema] = {"type": "object"}
 
 
@@ -179,6 +189,7 @@ class _Module:
         self._records: set[str] = set()
         self._types = TypeDeclarations(self._components.schemas, self._records)
         self._names: dict[str, str] = {}
+        self._declared: dict[int, str] = {}
         for facts in services:
             path = facts.handle.path
             title = (facts.record or {}).get("title")
@@ -233,9 +244,13 @@ class _Module:
         own = [event for method, event in EVENT_OF_METHOD.items() if method in handle.methods]
         events = {} if facts.signs_in else dict.fromkeys([*own, *facts.published_events])
         record = name if name in self._records else "unknown"
+        payloads = dict.fromkeys(EVENT_OF_METHOD.values(), record)
+        for method, event in EVENT_OF_METHOD.items():
+            declared = facts.declared.get(method)
+            if declared is not None and declared.result is not UNSET:
+                payloads[event] = self._declared_type(declared.result)
         types = "; ".join(
-            member(event, record if event in EVENT_OF_METHOD.values() else "unknown", is_sure=True)
-            for event in events
+            member(event, payloads.get(event, "unknown"), is_sure=True) for event in events
         )
         parents = [f"ServiceEvents<{{ {types} }}>"] if events else []
         if handle.path in self._live:
@@ -249,10 +264,6 @@ class _Module:
         """Yield the lines of each method of a service, and declare the types that they need."""
         if name in self._records:
             self._types.named(name)
-        # It is not known what the methods of a service of the application's own return.
-        one = name if facts.adapter is not None or facts.signs_in else "unknown"
-        many = array_of(one) if facts.adapter is not None else one
-        both = union_of([one, many])
         data = ""
         if facts.form is None:
             made = facts.data.get("create") or facts.data.get("update")
@@ -261,32 +272,82 @@ class _Module:
             self._declare(f"{name}Patch", facts.data.get("patch"))
         params = self.params(facts, name)
         for method in facts.client_methods:
-            several = facts.adapter is not None and facts.takes_several(method)
-            id_type = self.id_type(facts, name)
-            if method == "find":
-                calls = [("", f"Feathers.Paginated<{one}>" if facts.paginated else many)]
-            elif method == "create":
-                calls = [(f"data: {data}, ", one)]
-                if several:
-                    calls.append((f"data: {data}[], ", many))
-                    calls.append((f"data: {data} | {data}[], ", both))
-            elif method in ID_METHODS:
-                body = self._body(facts, name, method)
-                # A service of the application's own says itself whether it needs an id.
-                null = " | null" if facts.adapter is None and method != "get" else ""
-                id_ = "null" if facts.signs_in else f"{id_type}{null}"
-                calls = [(f"id: {id_}, {body}", one)]
-                if several:
-                    calls.append((f"id: null, {body}", many))
-                    calls.append((f"id: {id_type} | null, {body}", both))
-            else:
-                calls = [(self._body(facts, name, method), "unknown")]
+            calls = self._calls(facts, name, method, data)
             # What a standard method does is no news.
-            about = "" if method in STANDARD_METHODS else facts.documentation(method)
+            is_own = method not in STANDARD_METHODS
+            about = facts.documentation(method) if is_own else ""
             yield comment(about, "  ") + "".join(
-                f"  {key_of(method)}({arguments}{params}): Promise<{result}>\n"
+                f"  {key_of(method)}({arguments}{params[method]}): Promise<{result}>\n"
                 for arguments, result in calls
             )
+
+    def _calls(
+        self, facts: ServiceFacts, name: str, method: str, data: str
+    ) -> list[tuple[str, str]]:
+        """Return the ways to call a method: its parameters but the last one, and its result."""
+        one, many = self._results(facts, name)
+        declared = facts.declared.get(method)
+        if declared is not None and declared.result is not UNSET:
+            one = many = self._declared_type(declared.result)
+        both = union_of([one, many])
+        several = facts.adapter is not None and facts.takes_several(method) and declared is None
+        if method == "find":
+            is_page = facts.paginated and declared is None
+            return [("", f"Feathers.Paginated<{one}>" if is_page else many)]
+        if method == "create":
+            if declared is not None and declared.data is _NONE:
+                return [("data: null, ", one)]
+            calls = [(f"data: {data}, ", one)]
+            if several:
+                calls.append((f"data: {data}[], ", many))
+                calls.append((f"data: {data} | {data}[], ", both))
+            return calls
+        body = self._body(facts, name, method)
+        if method not in ID_METHODS:
+            is_known = declared is not None and declared.result is not UNSET
+            return [(body, one if is_known else "unknown")]
+        id_type = self.id_type(facts, name)
+        # A service of the application's own says itself whether it needs an id.
+        null = " | null" if facts.adapter is None and method != "get" else ""
+        id_ = "null" if facts.signs_in else f"{id_type}{null}"
+        if declared is not None and declared.id is not UNSET:
+            id_ = self._declared_type(declared.id)
+        calls = [(f"id: {id_}, {body}", one)]
+        if several:
+            calls.append((f"id: null, {body}", many))
+            calls.append((f"id: {id_type} | null, {body}", both))
+        return calls
+
+    def _results(self, facts: ServiceFacts, name: str) -> tuple[str, str]:
+        """Return the types of one and of several results of a method that declares none."""
+        is_known = facts.adapter is not None or facts.record is not None
+        # Without types, it is not known what the methods of a service of one's own return.
+        one = name if is_known else "unknown"
+        is_list = is_known and not facts.signs_in
+        return one, array_of(one) if is_list else one
+
+    def _declared_type(self, type_: Any) -> str:
+        """Return the type of what a method declares to return, or of its id."""
+        origin, arguments = get_origin(type_), get_args(type_)
+        if type_ is _NONE:
+            return "null"
+        if origin is list:
+            return array_of(self._declared_type(arguments[0]))
+        if origin is Page:
+            return f"Feathers.Paginated<{self._declared_type(arguments[0])}>"
+        if origin in {Union, UnionType}:
+            return union_of(map(self._declared_type, arguments))
+        component = self._declared.get(id(type_))
+        schema = schema_of(type_, is_result=True)
+        if component is None:
+            component = self._declared[id(type_)] = f"-{len(self._declared)}"
+            self._records.add(component)
+            self._types.add_class(component, getattr(type_, "__name__", "Result"))
+            self._components.add(component, schema)
+        shown = self._components.schemas[component]
+        if "properties" in shown:
+            return self._types.named(component)
+        return self._types.type_of(shown, in_record=True)
 
     def add_record(self, facts: ServiceFacts) -> None:
         """Add the component for the records of a service, if anything is known of them."""
@@ -324,27 +385,56 @@ class _Module:
         is_nullable = "null" in id_type.split(" | ")
         return f"NonNullable<{name}[{literal(key)}]>" if is_nullable else id_type
 
-    def params(self, facts: ServiceFacts, name: str) -> str:
-        """Return the last parameter of all methods, and declare the type of queries."""
+    def params(self, facts: ServiceFacts, name: str) -> dict[str, str]:
+        """Return the last parameter of each method, and declare the types of their queries."""
         if facts.signs_in:
-            return "params?: Feathers.Params"
-        query = f"{name}Query"
-        known = facts.query.get("find") or next(iter(facts.query.values()), None)
-        if known or facts.adapter is None:
-            self._declare(query, known)
-        else:
-            self._types.code.append(f"export type {query} = OpenQuery\n")
-        route, mark = "", "?"
+            return dict.fromkeys(facts.client_methods, "params?: Feathers.Params")
+        queries = {
+            method: query_schema_of(declared)
+            for method, declared in facts.declared.items()
+            if declared.has_query and method in facts.client_methods
+        }
+        mark = ": " if facts.placeholders else "?: "
+        if not queries:
+            query = f"{name}Query"
+            known = facts.query.get("find") or next(iter(facts.query.values()), None)
+            if known or facts.adapter is None:
+                self._declare(query, known)
+            else:
+                self._types.code.append(f"export type {query} = OpenQuery\n")
+            self._declare_params(facts, f"{name}Params", query)
+            return dict.fromkeys(facts.client_methods, f"params{mark}{name}Params")
+        shared: list[tuple[Schema, str]] = []
+        params = dict.fromkeys(facts.client_methods, f"params{mark}{name}Params")
+        for method, schema in queries.items():
+            of_method = next((each for known, each in shared if known == schema), None)
+            if of_method is None:
+                # The first one has the name that the only one has.
+                suffix = type_name(method) if shared else ""
+                query, of_method = f"{name}{suffix}Query", f"{name}{suffix}Params"
+                if suffix:
+                    query, of_method = self._types.reserve(query), self._types.reserve(of_method)
+                self._declare(query, schema)
+                self._declare_params(facts, of_method, query)
+                shared.append((schema, of_method))
+            params[method] = f"params{mark}{of_method}"
+        return params
+
+    def _declare_params(self, facts: ServiceFacts, name: str, query: str) -> None:
+        """Declare the type of params with a type of queries and the values of placeholders."""
+        route = ""
         if facts.placeholders:
             values = [member(key, "Feathers.Id", is_sure=True) for key in facts.placeholders]
-            route, mark = f" & {{ route: {{ {'; '.join(values)} }} }}", ""
-        self._types.code.append(f"export type {name}Params = Feathers.Params<{query}>{route}\n")
-        return f"params{mark}: {name}Params"
+            route = f" & {{ route: {{ {'; '.join(values)} }} }}"
+        self._types.code.append(f"export type {name} = Feathers.Params<{query}>{route}\n")
 
     def _body(self, facts: ServiceFacts, name: str, method: str) -> str:
         """Return the parameter for the data of a method that is not `create`."""
         if method in METHODS_WITHOUT_DATA:
             return ""
+        declared = facts.declared.get(method)
+        if declared is not None and declared.data is _NONE:
+            return "data: null, "
         schema = facts.data.get(method)
         if method == "patch":
             return f"data: {name}Patch, "

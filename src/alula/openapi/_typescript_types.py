@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from math import isfinite
 from typing import Final
 
@@ -65,11 +65,12 @@ class TypeDeclarations:
         code: The declarations so far.
     """
 
-    def __init__(self, schemas: Mapping[str, Schema], records: Collection[str]) -> None:
+    def __init__(self, schemas: Mapping[str, Schema], records: Set[str]) -> None:
         self.code: list[str] = []
         self._schemas = schemas
         self._records = records
         self._names: dict[str, str] = {}
+        self._classes: dict[str, str] = {}
         self._taken = set(_RESERVED)
 
     def reserve(self, *choices: str, suffixes: Iterable[str] = ("",)) -> str:
@@ -86,6 +87,17 @@ class TypeDeclarations:
         self._taken.update(name + suffix for suffix in suffixes)
         return name
 
+    def add_class(self, component: str, name: str) -> None:
+        """Name the types of a component, and of its definitions, by classes.
+
+        Two classes of one name have one type if they are equal.
+
+        Args:
+            component: The name of the component; it has to be one of the records.
+            name: The name of its class. Those of its definitions are the names of these.
+        """
+        self._classes[component] = name
+
     def named(self, component: str) -> str:
         """Return the name of the type of a component; declare it at its first use.
 
@@ -95,16 +107,18 @@ class TypeDeclarations:
         """
         if component in self._names:
             return self._names[component]
-        owner, dot, _ = component.partition(".")
+        owner, dot, inner = component.partition(".")
         name = component
-        if dot:
-            record = next(
-                (each for each in self._records if self._is_record(component, each)), None
-            )
-            if record is not None:
-                self._names[component] = record
-                return self.named(record)
-            name = self.reserve(type_name(component.replace(_BRANCHES, ".Criteria")))
+        if dot or owner in self._classes:
+            others = (self._records - self._classes.keys()) | self._names.keys()
+            same = next((each for each in others if self._is_record(component, each)), None)
+            if same is not None:
+                self._names[component] = self.named(same)
+                return self._names[component]
+            wanted = component.replace(_BRANCHES, ".Criteria")
+            if owner in self._classes:
+                wanted = inner if dot else self._classes[owner]
+            name = self.reserve(type_name(wanted))
         self._names[component] = name  # before its properties, which may refer to it
         schema = self._schemas[component]
         about: Schema = schema if is_mapping(schema) else {}
@@ -158,18 +172,18 @@ class TypeDeclarations:
         That is so if the definition is a record, too, and clients get the same properties of both,
         with all that these refer to: to TypeScript, the two types are then one.
         """
-        owner = component.partition(".")[0]
-        if owner not in self._records:
+        owner, other = component.partition(".")[0], record.partition(".")[0]
+        if owner not in self._records or other not in self._records:
             return False
         pairs, known = [(component, record)], set[str]()
         while pairs:
             one, another = pairs.pop()
             text = self._seen_by_clients(one, owner)
-            if text != self._seen_by_clients(another, record):
+            if text != self._seen_by_clients(another, other):
                 return False
             inner = set(_DEFINITION.findall(text)) - known
             known |= inner
-            pairs += [(f"{owner}.{name}", f"{record}.{name}") for name in inner]
+            pairs += [(f"{owner}.{name}", f"{other}.{name}") for name in inner]
         return True
 
     def _seen_by_clients(self, component: str, owner: str) -> str:

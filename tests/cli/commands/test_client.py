@@ -146,6 +146,13 @@ class TestNames:
         record = {"properties": {evil: {"enum": [evil]}, "a": {"$ref": evil}}}
         told = description(record, path=evil)
         told["info"]["title"] = evil
-        header = {"name": "X-Service-Method", "schema": {"enum": [evil]}}
-        told["paths"]["/items/{id}"]["get"]["parameters"] = [{"name": "other"}, header]
+        custom = {"operationId": f"items.{evil}", "tags": [evil]}
+        told["paths"][f"/items/{evil}"] = {"post": custom}
         module_of(client_code(told))
+
+    def test_a_declared_result_is_not_the_type_of_all_methods(self):
+        told = description({})
+        operation = told["paths"]["/items/{id}"]["get"]
+        schema = {"$ref": "#/components/schemas/items.getResult"}
+        operation["responses"] = {"200": {"content": {"application/json": {"schema": schema}}}}
+        assert "TypedDict):" not in client_code(told)

@@ -18,7 +18,7 @@ from alula._cli.commands.openapi import describe_as_json
 from alula._cli.service_listing import identifier_of
 from alula._cli.terminal import UsageError, print_result, reporting_errors, stdout_to_stderr
 from alula.errors import FrameworkError
-from alula.types import is_dict, is_list, is_mapping
+from alula.types import STANDARD_METHODS, is_dict, is_list, is_mapping
 
 __all__ = ["client", "client_code", "download_description", "record_schema", "typescript_code"]
 
@@ -169,21 +169,21 @@ def client_code(description: JsonObject) -> str:
 
 
 def _service_function(path: str, description: JsonObject, records: _RecordTypes) -> str:
-    operations = [
-        operation
-        for item in description["paths"].values()
+    addressed = [
+        (address, operation)
+        for address, item in description["paths"].items()
         for operation in item.values()
         if is_mapping(operation) and path in operation.get("tags", ())
     ]
+    operations = [operation for _, operation in addressed]
     name = records.reserve_name(path.lower())
     schema_name = next(filter(None, map(record_schema, operations)), None)
-    # A POST lists the custom methods that its header may name.
+    # The name of a custom method is the last segment of its address.
+    named = [(at, of.get("operationId", "").rpartition(".")[2]) for at, of in addressed]
     methods = tuple(
         method
-        for operation in operations
-        for parameter in operation.get("parameters", ())
-        if parameter.get("name") == "X-Service-Method"
-        for method in parameter["schema"].get("enum", ())
+        for address, method in named
+        if method not in STANDARD_METHODS and address.endswith(f"/{method}")
     )
     arguments = [repr(path)]
     async_type, sync_type = "ClientService", "SyncService"
@@ -206,6 +206,9 @@ def record_schema(operation: JsonObject) -> str | None:
     schema = content.get("schema", {})
     schema = schema.get("properties", {}).get("data", schema)  # of a page
     reference = schema.get("items", schema).get("$ref", "")
+    # What one method declares as its result is not known to be the record of all of them.
+    if reference.endswith("Result"):
+        return None
     return reference.removeprefix(_SCHEMA_REFERENCE) or None
 
 

@@ -44,7 +44,7 @@ from pydantic.errors import (
 )
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError, SchemaValidator, to_jsonable_python
 from pydantic_core import SchemaError as CoreSchemaError
 from pydantic_core.core_schema import (
     DataclassArgsSchema,
@@ -59,12 +59,14 @@ from alula.errors import BadRequest
 from alula.schema._failures import SchemaError, failures_of_model, refusal
 from alula.schema._pydantic_models.failure_limit import FEW_ENTRIES, check_failures
 from alula.schema._pydantic_models.recursive_unions import UnionLimit
-from alula.types import SCALAR_TYPES
+from alula.schema._pydantic_models.typed_dicts import as_pydantic_knows
+from alula.types import SCALAR_TYPES, is_array, is_dict
 
 __all__ = [
     "ModelValidator",
     "adapter_of",
     "check_hashes",
+    "closed_validator",
     "model_of_typed_dict",
     "record_schema",
     "storable",
@@ -128,6 +130,7 @@ class ModelValidator:
         before: Callable[[Any], Any] | None = None,
     ) -> None:
         self._adapter = adapter_of(model)
+        self._validator = closed_validator(self._adapter)
         self._union_limit = UnionLimit(self._adapter.core_schema)
         self._defaults = defaults
         self._omitted = frozenset(omitted)
@@ -146,17 +149,8 @@ class ModelValidator:
         """
         if self._before is not None:
             value = self._before(value)
-        if type(value) in _CONTAINERS:
-            # Before Pydantic, which makes sets and dicts of them.
-            entries = check_hashes(value)
-            self._union_limit.check(value)
-            if entries > FEW_ENTRIES:
-                check_failures(self._adapter.validator.validate_python, value)
         try:
-            # The methods of the adapter would pass ten defaults (a POST of 1 kB: -2 % bytecodes).
-            validated = self._adapter.validator.validate_python(value)
-        except ValidationError as error:
-            raise refusal(failures_of_model(error, value)) from None
+            validated = self.read(value)
         except (AttributeError, LookupError, TypeError) as error:
             # A validator of the application has used a field that is absent here.
             if self._fallback is not None:
@@ -181,6 +175,24 @@ class ModelValidator:
         except RecursionError:
             raise BadRequest("The data is nested too deeply") from None
 
+    def read(self, value: Any) -> Any:
+        """Return what the model makes of a value: an instance of it.
+
+        Raises:
+            BadRequest: The value is not valid; ``data`` lists every failure.
+        """
+        if type(value) in _CONTAINERS:
+            # Before Pydantic, which makes sets and dicts of them.
+            entries = check_hashes(value)
+            self._union_limit.check(value)
+            if entries > FEW_ENTRIES:
+                check_failures(self._validator.validate_python, value)
+        try:
+            # The methods of the adapter would pass ten defaults (a POST of 1 kB: -2 % bytecodes).
+            return self._validator.validate_python(value)
+        except ValidationError as error:
+            raise refusal(failures_of_model(error, value)) from None
+
     def json_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of valid values."""
         return self._adapter.json_schema()
@@ -193,7 +205,9 @@ def adapter_of(model: Any) -> TypeAdapter[Any]:
         SchemaError: Pydantic cannot describe it.
     """
     try:
-        adapter: TypeAdapter[Any] = model if isinstance(model, _ADAPTER) else TypeAdapter(model)
+        adapter: TypeAdapter[Any] = (
+            model if isinstance(model, _ADAPTER) else TypeAdapter(as_pydantic_knows(model))
+        )
         # Forward references: the classes that they name may exist by now.
         if not adapter.pydantic_complete:
             adapter.rebuild(raise_errors=True)
@@ -212,6 +226,33 @@ def adapter_of(model: Any) -> TypeAdapter[Any]:
         raise SchemaError(
             f"{name} is neither a JSON Schema nor a model of Pydantic: {reason}"
         ) from error
+
+
+def closed_validator(adapter: TypeAdapter[Any]) -> Any:
+    """Return the validator of an adapter, in which each ``TypedDict`` takes its own keys alone.
+
+    One whose ``__pydantic_config__`` says something about others keeps that.
+    """
+    closed: Any = _closed(adapter.core_schema)
+    return adapter.validator if closed is adapter.core_schema else SchemaValidator(closed)
+
+
+def _closed(schema: Any) -> Any:
+    """Return a part of a core schema with closed TypedDicts; the part itself if it has none."""
+    if is_array(schema):
+        items = [_closed(item) for item in schema]
+        is_same = all(one is another for one, another in zip(items, schema, strict=True))
+        # The choices of a union are tuples.
+        return schema if is_same else type(schema)(items)
+    if not is_dict(schema):
+        return schema
+    parts: dict[str, Any] = {key: _closed(value) for key, value in schema.items()}
+    if parts.get("type") == "typed-dict" and "cls" in parts:
+        config: ConfigDict = getattr(parts["cls"], "__pydantic_config__", ConfigDict())
+        if "extra" not in config:
+            return {**parts, "extra_behavior": "forbid"}
+    is_same = all(parts[key] is value for key, value in schema.items())
+    return schema if is_same else parts
 
 
 def model_of_typed_dict(typed_dict: Any) -> type[BaseModel]:

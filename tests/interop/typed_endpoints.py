@@ -1,0 +1,59 @@
+"""An application with endpoints of its own; see ``typescript/endpoints.ts``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
+
+from alula import App, Page, Params, answers
+from alula.errors import Conflict
+
+
+class Author(BaseModel):
+    name: str
+
+
+class NewArticle(BaseModel):
+    title: str = Field(min_length=1)
+    tags: list[str] = []
+
+
+class Article(NewArticle):
+    id: int
+    author: Author
+
+
+class Line(TypedDict):
+    n: int
+
+
+class Articles:
+    async def find(
+        self, params: Params, *, tag: str | None = None, limit: int = 20
+    ) -> list[Article]:
+        return []
+
+    async def get(self, id: int, params: Params, *, version: int = 1) -> Article | None:
+        return None
+
+    @answers(202, errors=[Conflict])
+    async def create(self, data: NewArticle, params: Params) -> Article:
+        """Publish an article."""
+        return Article(id=1, author=Author(name="Ada"), **data.model_dump())
+
+    async def ping(self, data: None, params: Params) -> Literal["pong"]:
+        return "pong"
+
+
+class Lines:
+    async def find(self, params: Params, *, year: int) -> Page[Line]:
+        return Page(total=0, limit=1, skip=0, data=[])
+
+    async def remove(self, id: int, params: Params, *, year: int) -> None: ...
+
+
+def make_app() -> App:
+    methods = ["find", "get", "create", "ping"]
+    return App().use("articles", Articles(), methods=methods).use("years/:year/lines", Lines())
