@@ -149,7 +149,7 @@ class App(Registry[ServiceHandle], Publishing, Generic[Paths]):
             raise TypeError(f"use({path!r}) has no service: use({path!r}, service)")
         path = strip_slashes(path)
         if isinstance(service, App):
-            other = cast("App[Any]", service)
+            other = cast("App[Any]", service)  # type: ignore[redundant-cast]  # not to pyright
             check_takes_no_requests(path, other)
             if methods is not None or events is not None:
                 raise TypeError(

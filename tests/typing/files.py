@@ -66,7 +66,7 @@ async def use_store() -> None:
     record = await service.get(1, Params())
     assert_type(record["name"], Any)
     await store.write("key", b"Hello")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    await store.write("key", pieces(), 5)  # type: ignore[misc]  # pyright: ignore[reportCallIssue]
+    await store.write("key", pieces(), 5)  # type: ignore[arg-type, call-arg]  # pyright: ignore[reportCallIssue]
     await service.get(1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 

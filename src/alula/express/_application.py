@@ -12,6 +12,7 @@ from typing import (
     Self,
     TypeAlias,
     TypeVar,
+    cast,
     overload,
 )
 
@@ -263,4 +264,4 @@ def _made_web(app: Any, existing: Starlette | None) -> ExpressApplication:
     except BaseException:
         app.__class__ = of_user
         raise
-    return app
+    return cast("ExpressApplication", app)

@@ -219,9 +219,9 @@ def told_of_signals(on_stop: Callable[[], object]) -> Generator[None]:
     try:
         yield
     finally:
-        for number, (handler, of_server) in ours.items():
-            if signal.getsignal(number) is handler:  # else the server has restored its own
-                signal.signal(number, of_server)
+        for caught, (handler, of_server) in ours.items():
+            if signal.getsignal(caught) is handler:  # else the server has restored its own
+                signal.signal(caught, of_server)
 
 
 async def run_asgi_lifespan(

@@ -760,9 +760,9 @@ class Patience:
                 if not is_stopped or waits != {_INTERRUPTED}:
                     raise
                 failed = {failure["index"] for failure in details["writeErrors"]}
-                done = [each for index, each in enumerate(ids) if index not in failed]
-                if done:
-                    await acknowledge(model, done[0])
+                written = [each for index, each in enumerate(ids) if index not in failed]
+                if written:
+                    await acknowledge(model, written[0])
                 if failed:
                     raise errors.BulkWriteError({**details, "writeConcernErrors": []}) from error
             except errors.OperationFailure as error:

@@ -25,10 +25,10 @@ from starlette.types import ASGIApp, Message, Scope
 from websockets.datastructures import Headers
 from websockets.exceptions import InvalidState
 from websockets.extensions.permessage_deflate import ServerPerMessageDeflateFactory
-from websockets.frames import (
+from websockets.frames import (  # type: ignore[attr-defined]  # `apply_mask`, as below
     Close,
     Opcode,
-    apply_mask,  # type: ignore[attr-defined]  # in C if it is built
+    apply_mask,  # pyright: ignore[reportPrivateImportUsage]  # it is in C if that is built
 )
 from websockets.frames import (
     Frame as WebSocketFrame,
