@@ -122,9 +122,9 @@ LIVE_LIST = Walk(
     "patch, and a live list that the record leaves",
     (
         Step("_service/_handle.py", "ServiceHandle.run", "hooks run around the method"),
-        Step("_live/_lists.py", "_notice_of", "the call has ended: a notice"),
+        Step("_live/_notices.py", "notice_of", "the call has ended: a notice"),
         Step("_live/_lists.py", "LiveLists._hear", "each process hears it"),
-        Step("_live/_lists.py", "_Store.concerned_by", "which lists may have changed?"),
+        Step("_live/_groups.py", "Store.near", "which lists may have changed?"),
         Step("_live/_lists.py", "LiveLists._read", "one of them is read again"),
         Step("_service/_handle.py", "ServiceHandle.run", "that is `find` of its caller"),
         Step("adapters/memory.py", "MemoryService._find", "the store looks"),

@@ -33,7 +33,7 @@ FORBIDDEN = re.compile(
     r"|whoever|those who|who(?:se)? it is|of which|so that nobody"  # anyone who
     r"|stands? for|has to do with|have to do with|comes? into being|belongs? into"
     r"|by chance|in order(?! of)|by and by"  # random, valid, step by step
-    r"|answers?|answered|proofs?"  # response, credentials
+    r"|(?<!alula\.)answers?|answered|proofs?"  # response, credentials
     r")\b",
     re.IGNORECASE,
 )

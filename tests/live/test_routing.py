@@ -8,7 +8,13 @@ from decimal import Decimal
 
 import pytest
 
-from alula._live._routing import Shelves, may_match
+from alula._live._routing import Shelves, _cached_keys, may_match
+
+
+@pytest.fixture(autouse=True)
+def _no_forms_of_other_tests():
+    _cached_keys.cache_clear()
+
 
 RECORD = {"n": 5, "s": "Red", "done": False, "none": None, "list": [1]}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -30,6 +31,22 @@ class Article(BaseModel):
 
 class Draft(TypedDict):
     title: str
+
+
+class Color(Enum):
+    RED = "red"
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+
+
+class Owner(BaseModel):
+    pet: Annotated[Cat | Dog, Field(discriminator="kind")]
 
 
 def document(path="things", methods=None, schema=None, **functions):
@@ -119,6 +136,37 @@ def test_parameters_of_other_kinds():
     assert page == {"anyOf": [{"type": "integer"}, {"type": "string"}]}
     assert sort == {"default": "a", "enum": ["a", "b"], "type": "string"}
     assert near == {"$ref": "#/components/schemas/things.Query.Place"}
+
+
+def test_parameters_that_are_lists_have_a_text_or_are_an_enumeration():
+    async def find(
+        self,
+        params: Params,
+        *,
+        tags: Annotated[list[str], Field(description="any of these")],
+        color: Color | None = None,
+    ): ...
+
+    told, _ = document(find=find)
+    tags, color = told["paths"]["/things"]["get"]["parameters"]
+    assert (tags["description"], tags["style"], tags["explode"]) == ("any of these", "form", True)
+    assert color["schema"] == {"enum": ["red"], "type": "string"}
+
+
+def test_custom_methods_without_data_take_null():
+    async def start(self, data: None, params: Params): ...
+
+    _, code = document(methods=["start"], start=start)
+    assert "start(data: null, params?: ThingsParams): Promise<unknown>" in code
+
+
+def test_a_discriminator_leads_to_components():
+    async def get(self, id: int, params: Params) -> Owner: ...
+
+    told, _ = document(get=get)
+    pet = told["components"]["schemas"]["things.getResult"]["properties"]["pet"]
+    assert {*pet["discriminator"]["mapping"]} == {"cat", "dog"}
+    assert [{"$ref": each} for each in pet["discriminator"]["mapping"].values()] == pet["oneOf"]
 
 
 def test_placeholders_of_different_types_are_text():

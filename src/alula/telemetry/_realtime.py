@@ -22,6 +22,7 @@ def measure_connections(channels: Channels, meter: Meter) -> None:
         channels: Those of the application.
         meter: Where the instruments are made.
     """
+    _measure_lists(channels, meter)
 
     def connections(_: CallbackOptions) -> Iterator[Observation]:
         providers = Counter(c.provider for c in channels.connections.values())
@@ -35,31 +36,6 @@ def measure_connections(channels: Channels, meter: Meter) -> None:
         for provider, number in waiting.items():
             yield Observation(number, {"alula.provider": provider})
 
-    def of_lists(name: str) -> Callable[[CallbackOptions], Iterator[Observation]]:
-        def observe(_: CallbackOptions) -> Iterator[Observation]:
-            if channels.list_figures is not None:
-                yield Observation(getattr(channels.list_figures, name))
-
-        return observe
-
-    meter.create_observable_up_down_counter(
-        "alula.live.lists", [of_lists("lists")], "{list}", "Open live lists."
-    )
-    meter.create_observable_up_down_counter(
-        "alula.live.groups",
-        [of_lists("groups")],
-        "{group}",
-        "Live lists that differ; equal ones share their reads.",
-    )
-    meter.create_observable_counter(
-        "alula.live.reads", [of_lists("reads")], "{read}", "Calls of `find` for live lists."
-    )
-    meter.create_observable_counter(
-        "alula.live.dismissed",
-        [of_lists("dismissed")],
-        "{look}",
-        "How often a change was found not to concern a live list.",
-    )
     meter.create_observable_up_down_counter(
         "alula.realtime.connections", [connections], "{connection}", "Open connections."
     )
@@ -86,4 +62,32 @@ def measure_connections(channels: Channels, meter: Meter) -> None:
         [lambda _: [Observation(channels.sent)]],
         "{message}",
         "Messages that connections got: one for each event and connection.",
+    )
+
+
+def _measure_lists(channels: Channels, meter: Meter) -> None:
+    def of_lists(name: str) -> Callable[[CallbackOptions], Iterator[Observation]]:
+        def observe(_: CallbackOptions) -> Iterator[Observation]:
+            if channels.list_figures is not None:
+                yield Observation(getattr(channels.list_figures, name))
+
+        return observe
+
+    meter.create_observable_up_down_counter(
+        "alula.live.lists", [of_lists("lists")], "{list}", "Open live lists."
+    )
+    meter.create_observable_up_down_counter(
+        "alula.live.groups",
+        [of_lists("groups")],
+        "{group}",
+        "Live lists that differ; equal ones share their reads.",
+    )
+    meter.create_observable_counter(
+        "alula.live.reads", [of_lists("reads")], "{read}", "Calls of `find` for live lists."
+    )
+    meter.create_observable_counter(
+        "alula.live.dismissed",
+        [of_lists("dismissed")],
+        "{look}",
+        "How often a change was found not to concern a live list.",
     )

@@ -16,8 +16,8 @@ function Todos() {
   useEffect(() => setRenders((count) => count + 1), [rows])
   async function add(event) {
     event.preventDefault()
+    setText('') // before the call: what is typed while it runs must stay
     await client.service('todos').create({ text, state: 'open' })
-    setText('')
   }
   return (
     <>
