@@ -293,3 +293,14 @@ async def test_the_outside_brings_so_many_records_at_once():
         await people.create(records, provider="rest")
     assert len(await people.create(records[1:], provider="rest")) == MAX_RECORDS
     assert len(await people.create(records)) == MAX_RECORDS + 1
+
+
+async def test_a_filter_of_a_model_is_converted_and_opened():
+    queries = query_syntax(Person, {"$near": list[float]})
+    service = people({"before": [validate_query(queries)]}, filters={"$near": lambda value: value})
+    seen = []
+    service.before("find")(lambda context: seen.append(context.params.query["$near"]))
+    await service.find(query={"$near": ["1.5", 2]})
+    assert seen == [[1.5, 2.0]]
+    with pytest.raises(BadRequest):
+        await service.find(query={"$near": ["here"]})
