@@ -181,3 +181,16 @@ async def test_an_id_may_be_needed_or_not_allowed(type_, given):
     app = App().use("things", Typed(type_))
     with pytest.raises(MethodNotAllowed):
         await app.service("things").get(given)
+
+
+async def test_a_method_that_returns_none_needs_no_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "alula.schema._declared_methods", None)
+
+    class Bell:
+        async def ring(self, data: object, params: Params) -> None:
+            return data
+
+    bell = App().use("bell", Bell(), methods=["ring"]).service("bell")
+    assert await bell.call("ring", data=None) is None
+    with pytest.raises(TypeError, match="the result is not None"):
+        await bell.call("ring", data={"twice": True})

@@ -321,7 +321,7 @@ def checks_of(declared: Declared) -> Checks:
     simple_id = _reader_of_ids(declared.id)
     is_simple = (
         declared.data is UNSET
-        and declared.result is UNSET
+        and declared.result in (UNSET, _NONE)
         and not declared.has_query
         and not declared.route
         and (simple_id is not None or declared.id is UNSET)
@@ -329,6 +329,8 @@ def checks_of(declared: Declared) -> Checks:
     checks = NO_CHECKS if is_simple else _makers[0](declared)
     if simple_id is not None:
         checks = checks._replace(id=simple_id)
+    if declared.result is _NONE:
+        checks = checks._replace(result=functools.partial(_no_result, declared.where))
     return checks._replace(status=declared.status)
 
 
@@ -351,6 +353,14 @@ def _reader_of_ids(type_: Any) -> Convert | None:
             raise NotFound(f"No record found for id '{id}'") from None
 
     return read
+
+
+def _no_result(where: str, result: Any) -> None:
+    if result is not None:
+        raise TypeError(
+            f"{where}: the result is not None; return what the annotation says, or change the"
+            " annotation"
+        )
 
 
 def _no_id(id: Any) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.docs.test_code_blocks import PAGES, PROJECTS, blocks_of, write_files
+from tests.docs.test_tutorial import PARTS
 from tests.outside.environments import run, variables
 from tests.requirements import require_mongod
 
@@ -146,3 +147,17 @@ def test_a_missing_extra_fails_a_page(environments, tmp_path):
     page.write_text("`pip install alula`\n\n```python\nimport alula.express\n```\n")
     with pytest.raises(AssertionError, match=r"pip install 'alula\[server\]'"):
         test_the_code_of_a_page_runs_with_what_it_tells_to_install(page, environments, tmp_path)
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.stem)
+def test_the_program_of_a_part_of_the_tutorial_needs_what_it_tells_to_install(
+    part, environments, tmp_path
+):
+    text = part.read_text(encoding="utf-8")
+    write_files(text, tmp_path)
+    _, requirements = installed_by(text)[0]
+    python = environments.python(requirements)
+    secret = {"ALULA_SECRET": "a secret for this test, and 32 bytes"}
+    command = [python, "-W", "error", "-c", "import app"]
+    done = run(*command, cwd=tmp_path, env=variables(python, **secret))
+    assert done.returncode == 0, done.stdout

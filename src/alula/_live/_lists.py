@@ -46,6 +46,7 @@ from alula.errors import (
     TooManyRequests,
     Unavailable,
 )
+from alula.hooks import annotate_hook
 from alula.types import UNSET, is_mapping
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class LiveLists:
             if owner in self._watched or not (store_of(owner) in stores or owner in sources):
                 continue
             self._watched[owner] = path
-            owner.add_innermost(self._note_page, ["find"])
+            owner.add_innermost(annotate_hook(self._note_page, is_idle=_is_no_reading), ["find"])
             methods = [name for name in owner.hook_methods() if name not in _READS]
             owner.add_innermost(self._tell_of_change, methods)
 
@@ -626,6 +627,10 @@ def live_lists_of(app: App) -> LiveLists:
 
     app.on("user_changed", change)
     return made
+
+
+def _is_no_reading(context: HookContext) -> bool:
+    return "live" not in context.params.__dict__
 
 
 def _end_of_token(connection: Connection, of_read: float | None) -> float | None:

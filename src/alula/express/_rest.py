@@ -46,6 +46,9 @@ Formatter: TypeAlias = Callable[[Request, Response], object]
 _Send: TypeAlias = Callable[[Request, Response], Awaitable[None] | None]
 """As a `Formatter`, and sure to send something."""
 
+_JSON: Final = frozenset({"*/*", "application/json"})
+"""Headers Accept, whole, for which no other form of a result is looked for."""
+
 
 def rest(
     formatter: Formatter | None = None, *, cancel_on_disconnect: bool = False
@@ -272,8 +275,11 @@ async def _represent(match: PlainMatch[ServiceHandle], req: Request, res: Respon
     """Respond in another form than JSON, if the client prefers it; tell whether that was done."""
     handle, _, route = match
     representations = handle.app.representations
+    accept = req.headers.get("accept")
+    if accept is None or accept in _JSON:  # nearly always
+        return False
     offered = ("application/json", *representations)
-    respond = representations.get(best_match(req.headers.get("accept"), offered))
+    respond = representations.get(best_match(accept, offered))
     if respond is not None:
         await respond(handle, route, req, res)
         _check_sent("representation", respond, req, res)
