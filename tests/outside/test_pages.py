@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.docs.test_code_blocks import PAGES, PROJECTS, blocks_of, write_files
-from tests.docs.test_tutorial import PARTS
+from tests.docs.test_tutorial import PARTS, files_of
 from tests.outside.environments import run, variables
 from tests.requirements import require_mongod
 
@@ -154,7 +154,9 @@ def test_the_program_of_a_part_of_the_tutorial_needs_what_it_tells_to_install(
     part, environments, tmp_path
 ):
     text = part.read_text(encoding="utf-8")
-    write_files(text, tmp_path)
+    for name, code in files_of(text).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(code, encoding="utf-8")
     _, requirements = installed_by(text)[0]
     python = environments.python(requirements)
     secret = {"ALULA_SECRET": "a secret for this test, and 32 bytes"}
