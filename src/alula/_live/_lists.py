@@ -138,15 +138,14 @@ class LiveLists:
             owner.add_innermost(self._tell_of_change, methods)
 
     async def _note_page(self, context: HookContext, next: Next) -> None:
-        reading: object = context.params.__dict__.get("live")
-        if isinstance(reading, Reading):
-            ask_primary = getattr(context.service.service, "ask_primary", None)
-            if callable(ask_primary):
-                ask_primary(context.params)
-            if reading.is_of(context):
-                await reading.note(context, next)
-                return
-        await next()
+        reading: Reading = context.params.__dict__["live"]
+        ask_primary = getattr(context.service.service, "ask_primary", None)
+        if callable(ask_primary):
+            ask_primary(context.params)
+        if reading.is_of(context):
+            await reading.note(context, next)
+        else:
+            await next()
 
     async def _tell_of_change(self, context: HookContext, next: Next) -> None:
         try:
@@ -630,7 +629,7 @@ def live_lists_of(app: App) -> LiveLists:
 
 
 def _is_no_reading(context: HookContext) -> bool:
-    return "live" not in context.params.__dict__
+    return not isinstance(context.params.__dict__.get("live"), Reading)
 
 
 def _end_of_token(connection: Connection, of_read: float | None) -> float | None:
