@@ -40,8 +40,13 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,100}")
 _NONE: Final = type(None)
 _OPEN_TYPES: Final[tuple[object, ...]] = (Any, object, inspect.Parameter.empty, UNSET)
 _CONTAINERS: Final[tuple[object, ...]] = (
-    *(dict, list, tuple, Page),
-    *(collections.abc.Mapping, collections.abc.MutableMapping, collections.abc.Sequence),
+    dict,
+    list,
+    tuple,
+    Page,
+    collections.abc.Mapping,
+    collections.abc.MutableMapping,
+    collections.abc.Sequence,
 )
 _AWAITED: Final[tuple[object, ...]] = (collections.abc.Awaitable, collections.abc.Coroutine)
 
