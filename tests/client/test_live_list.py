@@ -76,7 +76,7 @@ def test_the_id_has_any_name():
     ],
 )
 def test_what_is_no_message_of_a_list_is_an_error(kind, body):
-    with pytest.raises(BadGateway, match="no live list"):
+    with pytest.raises(BadGateway, match="is not a live list"):
         opened(row(1)).take(kind, body)
 
 

@@ -133,7 +133,7 @@ async def test_a_result_that_is_no_list_is_refused(todos, lists):
         context.result = 5
 
     todos.hooks(after={"find": [count]})
-    with pytest.raises(MethodNotAllowed, match="is no list"):
+    with pytest.raises(MethodNotAllowed, match="does not return a list"):
         await Client(lists, todos).open()
 
 

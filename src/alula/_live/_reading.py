@@ -105,7 +105,7 @@ class Reading:
         """Note what `find` returned to the caller.
 
         Raises:
-            MethodNotAllowed: It is no list of records with ids.
+            MethodNotAllowed: It is not a list of records with ids.
             TypeError: A record has no JSON form.
         """
         if is_mapping(result):
@@ -130,14 +130,14 @@ def rows_of(result: object) -> Sequence[Any]:
     """Return the records that `find` returned.
 
     Raises:
-        MethodNotAllowed: There is no list of them.
+        MethodNotAllowed: The result is not a list.
     """
     if is_mapping(result) and is_list(result.get("data")):
         rows: Sequence[Any] = result["data"]
         return rows
     if is_list(result):
         return result
-    raise MethodNotAllowed("the result of `find` is no list, so it cannot be a live one")
+    raise MethodNotAllowed("`find` does not return a list here, so it cannot be watched")
 
 
 def skips(query: Mapping[str, Any]) -> bool:

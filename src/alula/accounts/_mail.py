@@ -101,7 +101,7 @@ class MemoryMailer:
 class ConsoleMailer:
     """Prints mails instead of sending them, for development.
 
-    It works in debug mode only, since whoever reads the links can sign in as anybody.
+    It works in debug mode only, since anybody who reads the links can sign in as the user.
 
     Args:
         write: Gets the text of each mail.

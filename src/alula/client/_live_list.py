@@ -95,7 +95,7 @@ class ListState(Generic[T]):
             None if more messages of the batch follow, or for the first page.
 
         Raises:
-            BadGateway: It is no such message.
+            BadGateway: It is not a message of a list.
         """
         self.have = body.get("have", self.have)
         if kind == "unchanged":
@@ -103,7 +103,7 @@ class ListState(Generic[T]):
         try:
             change = self._apply(kind, body)
         except (KeyError, IndexError, TypeError, AttributeError):
-            raise BadGateway("the called server sent something that is no live list") from None
+            raise BadGateway("the response of the called server is not a live list") from None
         self._changes.append(change)
         if body.get("more"):
             return None

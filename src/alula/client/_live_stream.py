@@ -243,7 +243,7 @@ class StreamFeed:
         try:
             body = json.loads(event.data)
         except ValueError:
-            raise BadGateway("the called server sent something that is no live list") from None
+            raise BadGateway("the response of the called server is not a live list") from None
         given: dict[str, Any] = {**body} if is_mapping(body) else {}
         if event.kind == "closed":
             raise closed_error(request, given)

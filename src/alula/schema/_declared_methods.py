@@ -279,6 +279,15 @@ class _Data:
         return shown
 
 
+def _is_secret(schema: Any) -> bool:
+    """Tell whether a JSON Schema, or a part of it, is that of a value that is never sent."""
+    if is_array(schema):
+        return any(map(_is_secret, schema))
+    if not is_mapping(schema):
+        return False
+    return schema.get("writeOnly") is True or any(map(_is_secret, schema.values()))
+
+
 def _mentions(schema: Any, types: Collection[str]) -> bool:
     """Tell whether a core schema has parts of these types."""
     if is_array(schema):
@@ -331,8 +340,7 @@ class _Cut:
         self._validate = adapter.validator.validate_python
         self._dump = adapter.serializer.to_python
         self._has_instances = _mentions(adapter.core_schema, _OF_INSTANCES)
-        schema = schema_of_type(type_, is_result=True)
-        self._has_secrets = "'writeOnly': True" in repr(schema)
+        self._has_secrets = _is_secret(schema_of_type(type_, is_result=True))
         is_list_of = get_origin(type_) is list
         of: Any = get_args(type_)[0] if is_list_of else type_
         self._is_flat = _is_flat(adapter_of(of).core_schema)

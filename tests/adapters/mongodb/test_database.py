@@ -127,7 +127,7 @@ async def test_without_a_program_the_error_names_the_setting(setting, notes):
     [
         (
             "postgresql://user:secret@host/shop",
-            "^'postgresql' is no URL of MongoDB",
+            "^'postgresql' is not a URL of MongoDB",
         ),
         ("mongodb://user:secret@host", "^no database is named; give its name"),
         (Server(""), "^no database is named; give its name"),

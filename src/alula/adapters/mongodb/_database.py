@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -12,6 +12,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 
 from alula._app import App
 from alula._local_process import ProgramMissing
+from alula.adapters._lifecycle import open_around
 from alula.adapters.mongodb._errors import check_connection
 from alula.adapters.mongodb._model import Collection
 
@@ -71,7 +72,7 @@ class Database:
     ) -> None:
         if isinstance(url, str) and not url.startswith(("mongodb://", "mongodb+srv://")):
             raise ValueError(
-                f"{url.partition(':')[0]!r} is no URL of MongoDB; use"
+                f"{url.partition(':')[0]!r} is not a URL of MongoDB; use"
                 ' "mongodb://user:password@host/database"'
             )
         in_url = urlsplit(url).path.strip("/") if isinstance(url, str) else ""
@@ -156,23 +157,15 @@ class Database:
         Args:
             app: The application.
         """
+        open_around(app, self._acquire, self._release)
 
-        async def open_first(_: object, next: Callable[[], Awaitable[None]]) -> None:
-            self._users += 1
-            try:
-                await self.open()
-                await next()
-            except BaseException:
-                await self._release()
-                raise
-
-        async def close_last(_: object, next: Callable[[], Awaitable[None]]) -> None:
-            try:
-                await next()
-            finally:
-                await self._release()
-
-        app.hooks(setup=[open_first], teardown=[close_last])
+    async def _acquire(self) -> None:
+        self._users += 1
+        try:
+            await self.open()
+        except BaseException:
+            await self._release()
+            raise
 
     async def _release(self) -> None:
         self._users -= 1

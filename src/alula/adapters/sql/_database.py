@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from alula._app import App
 from alula._context import HookContext
 from alula._events import HeldEvents
+from alula.adapters._lifecycle import open_around
 from alula.adapters.sql._drivers._driver import Driver, LocalServer, Transaction, isolation_of
 from alula.adapters.sql._drivers._sqlite import SQLite
 from alula.adapters.sql._errors import translated
@@ -479,22 +480,7 @@ class Database:
         Args:
             app: The application.
         """
-
-        async def open_first(_: object, next: Callable[[], Awaitable[None]]) -> None:
-            await self.acquire()
-            try:
-                await next()
-            except BaseException:
-                await self.release()
-                raise
-
-        async def close_last(_: object, next: Callable[[], Awaitable[None]]) -> None:
-            try:
-                await next()
-            finally:
-                await self.release()
-
-        app.hooks(setup=[open_first], teardown=[close_last])
+        open_around(app, self.acquire, self.release)
 
     async def acquire(self) -> None:
         """Connect for a service that is set up, or for an application.
