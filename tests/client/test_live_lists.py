@@ -281,7 +281,7 @@ async def test_a_slow_reader_gets_one_reset(app, client, monkeypatch):
 
 async def test_only_services_of_a_server_have_lists(client):
     client.use("local", MemoryService())
-    with pytest.raises(RuntimeError, match="is not a live lists here"):
+    with pytest.raises(RuntimeError, match="no live lists here"):
         client.service("local").live()
     with pytest.raises(TypeError, match="queryy"):
         client.service("todos").live({}, {"queryy": {}})
@@ -521,6 +521,6 @@ class TestTheBlockingClient:
             connection = rest(url).httpx(blocking)
             with (
                 create_sync_client().configure(connection) as client,
-                pytest.raises(TypeError, match="reads is not a live lists"),
+                pytest.raises(TypeError, match="reads no live lists"),
             ):
                 client.service("todos").live().open()
