@@ -454,6 +454,58 @@ class TestChat:
         await app.teardown()
 
 
+class TestRecipes:
+    @pytest.fixture
+    def page(self):
+        return run_page("recipes.md", until="def send_mail")
+
+    async def test_others_see_what_is_published_and_no_more(self, page):
+        app = page["app"]
+        await app.setup()
+        draft = await app.service("articles").create({"title": "A draft", "notes": "not yet"})
+        published = app.service("published")
+        assert published.methods == ("find", "get")
+        for query in (
+            {},
+            {"isPublished": False},
+            {"isPublished": {"$ne": True}},
+            {"$or": [{"isPublished": False}, {"id": draft["id"]}]},
+        ):
+            given = {"provider": "rest", "query": query}
+            assert await published.find(given) == []
+            assert await refusal(published.get(draft["id"], given)) is NotFound
+        for query in ({"notes": "not yet"}, {"$sort": {"notes": 1}}, {"$select": ["notes"]}):
+            given = {"provider": "rest", "query": query}
+            assert await refusal(published.find(given)) is BadRequest
+        await app.teardown()
+
+
+class TestAccounts:
+    @pytest.fixture
+    def page(self):
+        return run_page("accounts.md")
+
+    async def test_nobody_reaches_the_account_of_another(self, page):
+        app = page["app"]
+        users = app.service("users")
+        eve = {"email": "eve@example.com", "password": "correct horse"}
+        await users.create(eve, dict(page["client"]))
+        sign_in = {"strategy": "local", **eve}
+        result = await app.service("authentication").create(sign_in, dict(page["client"]))
+        bearer = {"strategy": "jwt", "accessToken": result["accessToken"]}
+        given = {**page["client"], "authentication": bearer}
+        ada = page["user"]["id"]
+        for attack in (
+            users.get(ada, given),
+            users.patch(ada, {"password": "battery staple"}, given),
+            users.remove(ada, given),
+        ):
+            assert await refusal(attack) is NotFound
+        assert [user["email"] for user in await users.find(given)] == ["eve@example.com"]
+        changed = await users.patch(result["user"]["id"], {"role": "admin"}, given)
+        assert "role" not in changed
+
+
 class TestResolvers:
     @pytest.fixture
     def page(self):
