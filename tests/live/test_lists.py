@@ -461,7 +461,7 @@ async def test_a_list_is_closed_while_it_rests(app, lists):
     others = app.service("others").live(pause=60)
     client = await Client(lists, others).open()
     await others.create({"n": 1})
-    await settle()
+    await eventually(lambda: client.list.group.timer is not None)
     timer = client.list.group.timer
     lists.close(client.list)
     assert timer.cancelled()
@@ -905,7 +905,7 @@ async def test_a_list_that_its_own_read_closes(todos, lists):
 
     todos.hooks(after={"find": [close]})
     await todos.create({"n": 1})
-    await settle()
+    await eventually(lambda: not group.lists)
     lists._mark(group)  # as a change does that was found before
     await settle()
     assert client.kinds == ["snapshot"]
