@@ -60,6 +60,7 @@ BEHIND = {"n": 9}
         ({"n": {"$gt": 3}}, BEHIND, True),  # not full
         ({"$limit": 0}, BEHIND, True),
         ({"$select": ["text"], "$sort": {"n": 1}}, BEHIND, True),  # the row does not say where
+        ({"$select": ["text"], "$sort": {"n": 1}}, {"n": None}, True),
         ({"$sort": {"x": 1}}, {"n": 9, "x": 1}, True),
     ],
 )

@@ -154,9 +154,10 @@ def _last_row(result: Any, query: Mapping[str, Any], has_texts: bool) -> LastRow
         is_full = limit is not None and 0 < int(limit) <= len(rows)
     except (AttributeError, TypeError, ValueError):  # of an adapter with an order of its own
         return None
-    if not is_full:
+    # A property that `$select` leaves out may have any value.
+    if not is_full or not all(is_mapping(rows[-1]) and name in rows[-1] for name, _ in order):
         return None
-    return LastRow(order, [id_of(rows[-1], name) for name, _ in order], has_texts)
+    return LastRow(order, [rows[-1][name] for name, _ in order], has_texts)
 
 
 def is_behind(record: Mapping[str, Any], last: LastRow) -> bool:
