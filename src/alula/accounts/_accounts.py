@@ -14,6 +14,7 @@ from alula.accounts._mail import ConsoleMailer, Mailer, Outbox
 from alula.accounts._management import AuthManagement, password_strategy
 from alula.accounts._messages import Messages
 from alula.accounts._proofs import Proofs
+from alula.accounts._session_list import SessionList
 from alula.accounts._strategies import (
     LinkStrategy,
     ProvedAddresses,
@@ -35,8 +36,8 @@ class Accounts:
     """Options of accounts, for ``app.configure(Accounts(...))``.
 
     Configure it after the authentication service, which needs sessions, and after its users. It
-    registers the service ``authManagement``, which FeathersJS front ends know, and hooks on the
-    users' service.
+    registers the service ``authManagement``, which FeathersJS front ends know, the service
+    ``account/sessions``, which lists one's sessions, and hooks on the users' service.
 
     Args:
         store: The path of a service that stores hashes of links and codes; closed to clients.
@@ -173,6 +174,7 @@ class Accounts:
         )
         hooks.register(entities.handle, entities.id_name, local.secret_fields)
         app.use(_PATH, management, methods=["create"])
+        SessionList(authentication).offer(app, self.authentication)
         self._add_ways_in(app, authentication, management, messages)
 
     def _authentication_of(self, app: Application) -> Any:

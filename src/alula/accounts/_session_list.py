@@ -1,0 +1,103 @@
+"""The service `account/sessions`: people see where they are signed in, and end sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from alula._context import Params
+from alula._identity import Application
+from alula.authentication import authenticate
+from alula.errors import BadRequest
+from alula.types import Id, Record
+
+__all__ = ["SessionList"]
+
+_PATH: Final = "account/sessions"
+
+
+class SessionList:
+    """The sessions of the caller; those of others do not exist here.
+
+    Args:
+        authentication: The authentication service.
+
+    Attributes:
+        secret_events: True: where somebody is signed in is not for others, so its events are never
+            published.
+    """
+
+    secret_events = True
+
+    def __init__(self, authentication: Any) -> None:
+        self._authentication = authentication
+
+    def offer(self, app: Application, authentication_path: str | None) -> None:
+        """Register the service.
+
+        Args:
+            app: The application.
+            authentication_path: The path of the authentication service, None for the default one.
+
+        Raises:
+            ValueError: No strategy checks access tokens, by which callers sign in here.
+        """
+        strategy = self._authentication.token_strategy
+        if strategy is None:
+            raise ValueError("Accounts needs a JWTStrategy, which checks access tokens")
+        app.use(_PATH, self, methods=["find", "remove"])
+        signed_in = authenticate(strategy.name, service=authentication_path)
+        app.service(_PATH).hooks(around={"all": [signed_in]})
+
+    async def find(self, params: Params) -> list[dict[str, Any]]:
+        """Return the sessions of the caller, the newest first."""
+        sessions, caller = self._authentication.sessions, _payload(params)
+        records: list[Record] = await sessions.handle.find(
+            query={
+                "userId": caller["sub"],
+                "expiresAt": {"$gt": sessions.milliseconds()},
+                "$sort": {"createdAt": -1},
+            },
+            paginate=False,
+        )
+        return [self._shown(record, caller) for record in records]
+
+    async def remove(self, id: Id, params: Params) -> Any:
+        """End one session of the caller, or with the query ``others=true`` all but this one.
+
+        Raises:
+            BadRequest: There is neither an id nor this query.
+            NotFound: The caller has no such session.
+        """
+        sessions, caller = self._authentication.sessions, _payload(params)
+        if id is not None:
+            query = {"userId": caller["sub"]}
+            return self._shown(await sessions.handle.remove(id, query=query), caller)
+        if params.query.get("others") not in {True, "true"}:
+            raise BadRequest("Name a session by its id, or end all others by the query others=true")
+        ended = [one for one in await self.find(params) if not one["current"]]
+        await sessions.end_all(caller["sub"], but=caller.get("sid"))
+        return ended
+
+    def _shown(self, record: Mapping[str, Any], caller: Mapping[str, Any]) -> dict[str, Any]:
+        session = self._authentication.sessions.session_of(record)
+        return {
+            "id": session.id,
+            "current": session.id == caller.get("sid"),
+            "createdAt": session.began_at,
+            "lastUsedAt": record["rotatedAt"],
+            "expiresAt": record["expiresAt"],
+            "methods": [*session.methods],
+        }
+
+
+def _payload(params: Params) -> Mapping[str, Any]:
+    """Return the claims of the caller's token.
+
+    Raises:
+        BadRequest: The application itself calls, so there is no caller.
+    """
+    payload: Mapping[str, Any] | None = (params.authentication or {}).get("payload")
+    if payload is None:
+        raise BadRequest("This service needs a signed-in caller")
+    return payload

@@ -1,0 +1,102 @@
+"""People see their own sessions, and end them, on every adapter."""
+
+from __future__ import annotations
+
+import pytest
+from tests.accounts.building import FROM_AFAR, make_world, started
+
+from alula.errors import BadRequest, NotAuthenticated, NotFound
+
+BOB = {"email": "bob@example.com"}
+
+
+def caller(signed_in, **query):
+    credentials = {"strategy": "jwt", "accessToken": signed_in["accessToken"]}
+    return {**FROM_AFAR, "authentication": credentials, "query": query}
+
+
+@pytest.fixture
+async def world(stores):
+    world = await started(stores)
+    await world.sign_up()
+    await world.sign_up(**BOB)
+    yield world
+    await world.app.teardown()
+
+
+def listing(world):
+    return world.app.service("account/sessions")
+
+
+async def test_the_list_has_the_sessions_of_the_caller(world):
+    phone, laptop = await world.sign_in(), await world.sign_in()
+    await world.sign_in(**BOB)
+    found = await listing(world).find(caller(laptop))
+    assert len(found) == 2
+    (current,) = [session for session in found if session["current"]]
+    assert current["id"] == laptop["authentication"]["payload"]["sid"]
+    assert {session["id"] for session in found} - {current["id"]} == {
+        phone["authentication"]["payload"]["sid"]
+    }
+    assert set(current) == {
+        "id",
+        "current",
+        "createdAt",
+        "lastUsedAt",
+        "expiresAt",
+        "methods",
+    }
+    assert current["methods"] == ["pwd"]
+    assert current["createdAt"] == current["lastUsedAt"] < current["expiresAt"]
+
+
+async def test_one_session_ends_at_once(world):
+    phone, laptop = await world.sign_in(), await world.sign_in()
+    sid = phone["authentication"]["payload"]["sid"]
+    ended = await listing(world).remove(sid, caller(laptop))
+    assert (ended["id"], ended["current"]) == (sid, False)
+    with pytest.raises(NotAuthenticated, match="ended"):
+        await listing(world).find(caller(phone))
+    with pytest.raises(NotFound):
+        await listing(world).remove(sid, caller(laptop))
+    assert len(await listing(world).find(caller(laptop))) == 1
+
+
+async def test_all_others_end_and_the_own_one_goes_on(world):
+    phone, laptop, bob = await world.sign_in(), await world.sign_in(), await world.sign_in(**BOB)
+    ended = await listing(world).remove(None, caller(laptop, others="true"))
+    assert [session["id"] for session in ended] == [phone["authentication"]["payload"]["sid"]]
+    for signed_in in (laptop, bob):
+        assert len(await listing(world).find(caller(signed_in))) == 1
+    with pytest.raises(NotAuthenticated, match="ended"):
+        await listing(world).find(caller(phone))
+
+
+async def test_sessions_of_others_do_not_exist(world):
+    ada, bob = await world.sign_in(), await world.sign_in(**BOB)
+    with pytest.raises(NotFound):
+        await listing(world).remove(bob["authentication"]["payload"]["sid"], caller(ada))
+    query = {"userId": "2", "$or": [{"userId": "2"}]}
+    (session,) = await listing(world).find(caller(ada, **query))
+    assert session["current"]
+    (session,) = await listing(world).find(caller(bob))
+    assert session["current"]
+
+
+async def test_what_is_refused():
+    world = await started()
+    await world.sign_up()
+    signed_in = await world.sign_in()
+    with pytest.raises(NotAuthenticated):
+        await listing(world).find(dict(FROM_AFAR))
+    for query in ({}, {"others": "false"}):
+        with pytest.raises(BadRequest, match="others=true"):
+            await listing(world).remove(None, caller(signed_in, **query))
+    with pytest.raises(BadRequest, match="signed-in caller"):
+        await listing(world).find()
+    assert len(await listing(world).find(caller(signed_in))) == 1
+
+
+def test_accounts_need_access_tokens():
+    with pytest.raises(ValueError, match="needs a JWTStrategy"):
+        make_world(authentication={"strategies": ["local"]})
