@@ -12,7 +12,7 @@ from tests.authentication.building import quick_passwords
 from tests.conformance.realworld.replay import differences, folders, replay
 
 from alula._cli.commands.openapi import describe_as_json
-from alula.openapi import typescript
+from alula.openapi import describe, typescript
 
 SECRET = "a secret of thirty-two bytes or more"
 
