@@ -2,7 +2,7 @@
 
 from examples.conduit import tables
 from examples.conduit.articles import add_articles
-from examples.conduit.errors import send_error
+from examples.conduit.errors import Errors, send_error
 from examples.conduit.users import add_users
 
 from alula import App
@@ -32,7 +32,7 @@ def make_app(
     add_users(app, secret, passwords)
     add_articles(app, database)
 
-    app.configure(openapi(title="Conduit"))
+    app.configure(openapi(title="Conduit", error=Errors))
     app.use(not_found(), send_error, error_handler())
     return app
 

@@ -3,11 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import BaseModel
+
 from alula.errors import BadRequest, FrameworkError, NotAuthenticated, NotFound
 from alula.express import NextFunction, Request, Response
 
 TEXTS = {"is taken": "has already been taken"}
 BLANK = "can't be blank"
+
+
+class Errors(BaseModel):
+    """What clients get for an error."""
+
+    errors: dict[str, list[str]]
 
 
 def not_found(name: str) -> NotFound:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
+from pydantic import BaseModel
 from tests.conformance.serving import environment
 from tests.express.asgi_client import call
 from tests.openapi.described import make_app
 
 from alula import App
+from alula._cli.commands.openapi import describe_as_json
 from alula.adapters.memory import MemoryService
 from alula.express import express, rest
 from alula.openapi import describe, openapi, typescript
@@ -182,3 +186,27 @@ async def test_it_names_the_address_of_the_application(options, expected):
     app = express(App()).configure(openapi(**options))
     described = (await call(app, "GET", options.get("path", "/openapi.json"))).json
     assert described["servers"] == [{"url": expected}]
+
+
+class Problem(BaseModel):
+    text: str
+
+
+class Problems(BaseModel):
+    errors: dict[str, list[Problem]]
+
+
+class TestErrorsOfTheApplication:
+    async def test_their_type_is_the_schema_of_all_errors(self):
+        app = express(App()).configure(rest()).configure(openapi(error=Problems))
+        app.use("notes", MemoryService())
+        document = (await call(app, "GET", "/openapi.json")).json
+        schemas = document["components"]["schemas"]
+        assert list(schemas["Error"]["properties"]) == ["errors"]
+        assert list(schemas["Error.Problem"]["properties"]) == ["text"]
+        assert json.loads(describe_as_json(app))["components"] == document["components"]
+
+    @pytest.mark.parametrize("type_", [object(), Callable[[], int]])
+    def test_a_type_without_a_schema_is_refused(self, type_):
+        with pytest.raises(TypeError, match=r"openapi\(error=.*\)"):
+            openapi(error=type_)

@@ -53,7 +53,8 @@ class MethodListing(NamedTuple):
         name: Its name.
         verb: The HTTP verb of its requests, None for a method that is closed to clients.
         path: The path of its requests, None as for ``verb``.
-        header: The value of ``X-Service-Method``, None for a standard method.
+        header: The value of ``X-Service-Method``: of a custom method whose own path is that of
+            another service. None for all others.
         hooks: The hooks in the order in which they run; an around hook is listed where it starts.
     """
 
@@ -98,9 +99,10 @@ def list_services(services: Mapping[str, ServiceHandle]) -> list[ServiceListing]
         for name in names:
             hooks = list(_list_hooks(handle, name))
             if name in handle.methods:
-                verb, id_part = _REQUESTS.get(name, ("POST", ""))
-                header = None if name in _REQUESTS else name
-                methods.append(MethodListing(name, verb, f"/{path}{id_part}", header, hooks))
+                verb, rest = _REQUESTS.get(name, ("POST", f"/{name}"))
+                header = name if name not in _REQUESTS and f"{path}{rest}" in services else None
+                address = f"/{path}" if header else f"/{path}{rest}"
+                methods.append(MethodListing(name, verb, address, header, hooks))
             else:
                 methods.append(MethodListing(name, None, None, None, hooks))
         listings.append(ServiceListing(path, methods))

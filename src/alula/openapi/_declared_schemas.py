@@ -10,7 +10,14 @@ from alula._declared import Declared
 from alula.openapi._components import Components, Schema
 from alula.types import UNSET, Page, is_list, is_mapping
 
-__all__ = ["DeclaredSchemas", "page_of", "query_schema_of", "schema_of", "statuses_of"]
+__all__ = [
+    "DeclaredSchemas",
+    "error_schema",
+    "page_of",
+    "query_schema_of",
+    "schema_of",
+    "statuses_of",
+]
 
 _NONE: Final = type(None)
 _union: Any = Union  # makes a type from values, which type checkers cannot see
@@ -130,6 +137,21 @@ def schema_of(type_: Any, *, is_result: bool) -> Schema:
     from alula.schema._declared_methods import schema_of_type  # noqa: PLC0415  # of another extra
 
     return schema_of_type(type_, is_result=is_result)
+
+
+def error_schema(type_: Any) -> Schema:
+    """Return the JSON Schema of the bodies of errors.
+
+    Raises:
+        TypeError: Pydantic does not know the type, or it has no JSON Schema.
+    """
+    try:
+        schema = schema_of(type_, is_result=True)
+    except ValueError as error:  # Pydantic does not know the type
+        raise TypeError(f"openapi(error={type_!r}): {error}") from error
+    if not schema:
+        raise TypeError(f"openapi(error={type_!r}): this type has no JSON Schema")
+    return schema
 
 
 def query_schema_of(declared: Declared) -> Schema:

@@ -12,7 +12,7 @@ from alula.openapi._components import (
     Schema,
     without_defaults,
 )
-from alula.openapi._declared_schemas import DeclaredSchemas, page_of, statuses_of
+from alula.openapi._declared_schemas import DeclaredSchemas, error_schema, page_of, statuses_of
 from alula.openapi._query_parameters import open_parameters, query_parameters
 from alula.openapi._service_facts import BINARY, ServiceFacts, facts_of
 from alula.types import ID_METHODS, STANDARD_METHODS, UNSET
@@ -79,6 +79,7 @@ def describe(
     version: str = "1.0.0",
     description: str | None = None,
     server: str | None = None,
+    error: Any = None,
 ) -> dict[str, Any]:
     """Return the OpenAPI 3.1 description of all services of an application.
 
@@ -97,9 +98,10 @@ def describe(
         description: What it is about, in Markdown.
         server: The URL of the application, in full or relative to that of the description. None
             says nothing, which clients take for the root of the host.
+        error: The type of the bodies of errors, None for the errors of Alula. See `openapi`.
     """
     components = Components()
-    components.schemas["Error"] = _ERROR_SCHEMA
+    components.add("Error", _ERROR_SCHEMA if error is None else error_schema(error))
     paths: Part = {}
     tags: list[Part] = []
     secured = False

@@ -23,6 +23,9 @@ SETTING: Final = "openapi"
 SERVER_SETTING: Final = "openapi server"
 """The setting that holds the URL of the application."""
 
+ERROR_SETTING: Final = "openapi error"
+"""The setting that holds the type of the bodies of errors."""
+
 DOCS_SETTING: Final = "openapi docs"
 """The setting that holds the path of the page."""
 
@@ -40,6 +43,7 @@ def openapi(
     docs: str | None = "/docs",
     events: str | None = "/asyncapi.json",
     server: str | None = None,
+    error: Any = None,
 ) -> Callable[[ExpressApplication], None]:
     """Return the plugin that describes an application: ``app.configure(openapi(title="Chat"))``.
 
@@ -67,10 +71,17 @@ def openapi(
         server: The URL of the application for clients, such as ``"https://example.com/api"``. None
             takes the folder of the description: below the prefix of a proxy, clients that read the
             description from its URL call the right address.
+        error: The type of the bodies of errors, such as a Pydantic model, where a middleware of
+            the application writes them. None describes the errors of Alula.
 
     Raises:
-        TypeError: By the plugin: ``express(App())`` did not make the application.
+        TypeError: ``error`` is not a type that Pydantic knows. By the plugin: ``express(App())``
+            did not make the application.
     """
+    if error is not None:
+        from alula.openapi._declared_schemas import error_schema  # noqa: PLC0415  # in openapi()
+
+        error_schema(error)  # a wrong type is an error now, not at the first request
     arguments: dict[str, Any] = {"title": title, "version": version, "description": description}
 
     def configure(app: ExpressApplication) -> None:
@@ -81,13 +92,14 @@ def openapi(
             raise TypeError(f"openapi() configures what express(App()) returns, not {app!r}")
         app.set(SETTING, arguments)
         app.set(SERVER_SETTING, server)
+        app.set(ERROR_SETTING, error)
 
         def describe_all() -> dict[str, Any]:
             from alula.openapi._document import describe  # noqa: PLC0415  # at the first request
 
             # Relative to the URL of the description, as the standard has it.
             root = "/".join([".."] * (path.count("/") - 1)) or "."
-            description = describe(app, **arguments, server=server or root)
+            description = describe(app, **arguments, server=server or root, error=error)
             if events is not None and app.channel_registry.servers:
                 # Relative, as the link on the page: a proxy may serve the application elsewhere.
                 link = "../" * (path.count("/") - 1) + events.lstrip("/")

@@ -45,12 +45,27 @@ def test_requests_of_every_kind(run):
         ("notes", "update"): "PUT    /notes/:id ",
         ("notes", "patch"): "PATCH  /notes/:id ",
         ("notes", "remove"): "DELETE /notes/:id ",
-        ("teams/:team/counter", "count"): "POST   /teams/:team/counter (X-Service-Method: count) ",
+        ("teams/:team/counter", "count"): "POST   /teams/:team/counter/count ",
         ("teams/:team/counter", "remove"): "(internal) ",
         ("closed", "find"): "(internal) ",
     }
     for key, request in expected.items():
         assert found[key].startswith(request), found[key]
+
+
+def test_a_custom_method_at_the_path_of_another_service_needs_the_header(tmp_path):
+    code = """
+from alula import App
+from alula.adapters.memory import MemoryService
+from alula.express import express, rest
+class Jobs:
+    async def start(self, data, params): ...
+app = express(App()).configure(rest())
+app.use("jobs", Jobs(), methods=["start"])
+app.use("jobs/start", MemoryService())
+"""
+    with folder_with(tmp_path, code) as run:
+        assert rows_of(run("routes"))[1][2] == "POST   /jobs (X-Service-Method: start)"
 
 
 def test_real_time_is_listed(tmp_path):
@@ -86,8 +101,8 @@ def test_json_for_programs(run):
     assert count == {
         "name": "count",
         "verb": "POST",
-        "path": "/teams/:team/counter",
-        "header": "count",
+        "path": "/teams/:team/counter/count",
+        "header": None,
         "hooks": [
             {"kind": "around", "level": "app", "name": "app.log_call"},
             {"kind": "error", "level": "app", "name": "app.note_error"},

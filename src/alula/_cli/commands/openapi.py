@@ -57,5 +57,6 @@ def describe_as_json(app: Application, *, events: bool = False, server: str | No
         description = describe_events(app, **options)
     else:
         server = server or app.settings.get("openapi server")
-        description = describe(app, **options, server=server)
+        error = app.settings.get("openapi error")
+        description = describe(app, **options, server=server, error=error)
     return json.dumps(description, indent=2, ensure_ascii=False)
