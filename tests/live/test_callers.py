@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
+from types import SimpleNamespace
 
 import pytest
 from tests.live.test_lists import Client, Link
@@ -63,6 +66,13 @@ async def test_what_nobody_looks_at_may_differ(todos, lists):
     assert len(lists._groups) == 1
 
 
+def popped(attributes):
+    """Return attributes that `popitem` takes out one by one; they are put in again."""
+    taken = dict(attributes.popitem() for _ in [*attributes])
+    attributes.update(taken)
+    return taken
+
+
 LOOKS = [
     lambda params: params.headers["x-team"],
     lambda params: params.headers.get("x-team"),
@@ -79,6 +89,31 @@ LOOKS = [
     lambda params: params.connection.ip,
     lambda params: params["connection"].headers["x-team"],
     lambda params: len(params.headers) and params.get("connection").ip,
+    lambda params: getattr(params, "".join("ip")),
+    lambda params: object.__getattribute__(params, "connection").ip,
+    lambda params: vars(params)["ip"],
+    lambda params: params.__dict__.get("connection").ip,
+    lambda params: vars(params).pop("ip"),
+    lambda params: vars(params).setdefault("ip", None),
+    lambda params: dict(vars(params))["ip"],
+    lambda params: {**vars(params)}["ip"],
+    lambda params: SimpleNamespace(**vars(params)).ip,
+    lambda params: vars(params).copy()["ip"],
+    lambda params: ({} | vars(params))["ip"],
+    lambda params: (vars(params) | {})["ip"],
+    lambda params: dict(vars(params).items())["ip"],
+    lambda params: next(
+        each for each in vars(params).values() if isinstance(each, str) and each in {"red", "blue"}
+    ),
+    lambda params: popped(vars(params))["ip"],
+    lambda params: "red" if "'red'" in repr(vars(params)) else "blue",
+    lambda params: "{ip}".format_map(vars(params)),
+    lambda params: copy.copy(params).ip,
+    lambda params: copy.copy(vars(params))["ip"],
+    lambda params: copy.copy(params.headers)["x-team"],
+    lambda params: pickle.loads(pickle.dumps(params.headers))["x-team"],
+    lambda params: "red" if vars(params) == {**vars(params), "ip": "red"} else "blue",
+    lambda params: "blue" if vars(params) != {**vars(params), "ip": "red"} else "red",
 ]
 
 
@@ -97,6 +132,25 @@ async def test_nobody_gets_the_rows_of_another_caller(todos, lists, look, togeth
         await client.rest()
         assert client.told[0].body["rows"] == [row]
     assert [client.kinds for client in clients] == [["snapshot", "entered"], ["snapshot"]]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda params: vars(params)["query"],
+        lambda params: [*vars(params)],
+        lambda params: getattr(params, "tenant", None),
+        lambda params: vars(params).keys() & {"ip"},
+    ],
+)
+async def test_who_looks_at_what_is_equal_or_at_names_still_shares(todos, lists, look):
+    async def look_at(context):
+        look(context.params)
+
+    todos.hooks(before={"find": [look_at]})
+    for team in ["red", "blue"]:
+        await Client(lists, todos, connection(team), n=1).open()
+    assert len(lists._groups) == 1
 
 
 async def test_equal_callers_still_share_what_a_hook_looks_at(todos, lists):
