@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -41,7 +42,7 @@ def test_all_words_are_in_the_picture_and_in_their_box(picture):
     assert len(texts) >= len(boxes)
     for text in texts:
         start, end = ends_of(text)
-        assert 0 <= start, text.text
+        assert start >= 0, text.text
         assert end <= pictures.WIDTH, text.text
         assert int(text.get("y")) < picture.height, text.text
     for box in boxes:
@@ -55,3 +56,14 @@ def test_it_has_colours_for_light_and_dark(picture):
     light, dark = picture.svg().split("@media (prefers-color-scheme: dark)")
     assert ".ground { fill: #ffffff; }" in light
     assert ".ground { fill: #17202a; }" in dark
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", DOCS / "index.md"], ids=lambda page: page.name
+)
+def test_the_first_pages_show_the_demo(page):
+    """`scripts/demo_picture.mjs` takes the picture."""
+    (shown,) = re.findall(r"\]\((\S+/demo\.png)\)", page.read_text(encoding="utf-8"))
+    png = (page.parent / shown).read_bytes()
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    assert len(png) < 200_000
