@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from tests.accounts.building import FROM_AFAR, make_world, started
+from tests.express.asgi_client import call
 
 from alula.errors import BadRequest, NotAuthenticated, NotFound
+from alula.express import express, rest
 
 BOB = {"email": "bob@example.com"}
 
@@ -100,3 +102,18 @@ async def test_what_is_refused():
 def test_accounts_need_access_tokens():
     with pytest.raises(ValueError, match="needs a JWTStrategy"):
         make_world(authentication={"strategies": ["local"]})
+
+
+async def test_over_rest():
+    world = await started()
+    web = express(world.app).configure(rest())
+    await world.sign_up()
+    phone, laptop = await world.sign_in(), await world.sign_in()
+    bearer = {"authorization": f"Bearer {laptop['accessToken']}"}
+    found = await call(web, "GET", "/account/sessions", headers=bearer)
+    assert found.get("cache-control") == "no-store"
+    assert [session["current"] for session in found.json].count(True) == 1
+    assert (await call(web, "DELETE", "/account/sessions", headers=bearer)).status == 400
+    ended = await call(web, "DELETE", "/account/sessions?others=true", headers=bearer)
+    assert [session["id"] for session in ended.json] == [phone["authentication"]["payload"]["sid"]]
+    assert len((await call(web, "GET", "/account/sessions", headers=bearer)).json) == 1

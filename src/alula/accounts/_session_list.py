@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from alula._context import Params
+from alula._context import HookContext, Params
 from alula._identity import Application
 from alula.authentication import authenticate
 from alula.errors import BadRequest
@@ -14,6 +14,9 @@ from alula.types import Id, Record
 __all__ = ["SessionList"]
 
 _PATH: Final = "account/sessions"
+
+_MOST: Final = 1_000
+"""The most sessions in a list: nobody reads more, and a script may sign in without end."""
 
 
 class SessionList:
@@ -47,7 +50,7 @@ class SessionList:
             raise ValueError("Accounts needs a JWTStrategy, which checks access tokens")
         app.use(_PATH, self, methods=["find", "remove"])
         signed_in = authenticate(strategy.name, service=authentication_path)
-        app.service(_PATH).hooks(around={"all": [signed_in]})
+        app.service(_PATH).hooks(around={"all": [signed_in]}, before={"all": [_forbid_caching]})
 
     async def find(self, params: Params) -> list[dict[str, Any]]:
         """Return the sessions of the caller, the newest first."""
@@ -57,6 +60,7 @@ class SessionList:
                 "userId": caller["sub"],
                 "expiresAt": {"$gt": sessions.milliseconds()},
                 "$sort": {"createdAt": -1},
+                "$limit": _MOST,
             },
             paginate=False,
         )
@@ -89,6 +93,12 @@ class SessionList:
             "expiresAt": record["expiresAt"],
             "methods": [*session.methods],
         }
+
+
+def _forbid_caching(context: HookContext) -> None:
+    """Keep the list of one person out of caches, which others may use."""
+    headers: dict[str, Any] = context.http.get("headers") or {}
+    context.http["headers"] = {**headers, "Cache-Control": "no-store"}
 
 
 def _payload(params: Params) -> Mapping[str, Any]:

@@ -139,7 +139,7 @@ def schema_of(type_: Any, *, is_result: bool) -> Schema:
     return schema_of_type(type_, is_result=is_result)
 
 
-def error_schema(type_: Any) -> Schema:
+def error_schema(type_: object) -> Schema:
     """Return the JSON Schema of the bodies of errors.
 
     Raises:

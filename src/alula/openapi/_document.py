@@ -79,7 +79,7 @@ def describe(
     version: str = "1.0.0",
     description: str | None = None,
     server: str | None = None,
-    error: Any = None,
+    error: object = None,
 ) -> dict[str, Any]:
     """Return the OpenAPI 3.1 description of all services of an application.
 
@@ -123,26 +123,15 @@ def describe(
             is_free=lambda path: app.routes.find_plain(path) is None,
         ).paths()
         tags.append({"name": facts.tag})
-    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    body = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     parts: Part = {
         "schemas": components.schemas,
-        "responses": {"Error": {"description": "What went wrong", "content": error}},
+        "responses": {"Error": {"description": "What went wrong", "content": body}},
     }
-    schemes: Part = {"bearer": BEARER} if secured else {}
+    schemes: Part = _sign_in_schemes(cookies) if secured else {}
     if any(file_routes.values()):
         # Signed by the server; it comes with the URL.
         schemes["signature"] = {"type": "apiKey", "in": "query", "name": "signature"}
-    if secured and cookies is not None:
-        options = cookies.options
-        schemes |= {
-            "cookie": {"type": "apiKey", "in": "cookie", "name": options.name},
-            "csrf": {
-                "type": "apiKey",
-                "in": "header",
-                "name": "X-CSRF-Token",
-                "description": f"The value of the cookie {options.csrf_name}.",
-            },
-        }
     if schemes:
         parts["securitySchemes"] = schemes
     info = {"title": title, "version": version}
@@ -153,6 +142,23 @@ def describe(
         "tags": tags,
         "paths": paths,
         "components": parts,
+    }
+
+
+def _sign_in_schemes(cookies: TokenCookies | None) -> Part:
+    """Return how clients say who they are: by a token, or by cookies."""
+    if cookies is None:
+        return {"bearer": BEARER}
+    options = cookies.options
+    return {
+        "bearer": BEARER,
+        "cookie": {"type": "apiKey", "in": "cookie", "name": options.name},
+        "csrf": {
+            "type": "apiKey",
+            "in": "header",
+            "name": "X-CSRF-Token",
+            "description": f"The value of the cookie {options.csrf_name}.",
+        },
     }
 
 

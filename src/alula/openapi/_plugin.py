@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -43,7 +43,7 @@ def openapi(
     docs: str | None = "/docs",
     events: str | None = "/asyncapi.json",
     server: str | None = None,
-    error: Any = None,
+    error: object = None,
 ) -> Callable[[ExpressApplication], None]:
     """Return the plugin that describes an application: ``app.configure(openapi(title="Chat"))``.
 
@@ -109,18 +109,7 @@ def openapi(
 
         app.get(path, _Description(app, describe_all).send)
         if events is not None:
-
-            def describe_all_events() -> dict[str, Any]:
-                from alula.openapi._asyncapi import describe_events  # noqa: PLC0415  # slow to load
-
-                return describe_events(app, **arguments)
-
-            described = _Description(app, describe_all_events)
-
-            def send_events(req: Request, res: Response, next: Callable[[], Any]) -> Any:
-                return described.send(req, res) if app.channel_registry.servers else next()
-
-            app.get(events, send_events)
+            _serve_events(app, events, arguments)
         if docs is not None:
             docs_path = "/" + docs.strip("/")
             _serve_page(app, docs_path, path, title)
@@ -128,6 +117,22 @@ def openapi(
             app.get(f"{docs_path}/client.d.ts", _typescript_handler(app, title, declarations=True))
 
     return configure
+
+
+def _serve_events(app: ExpressApplication, path: str, arguments: Mapping[str, Any]) -> None:
+    """Serve the description of events, where the application has any."""
+
+    def describe_all() -> dict[str, Any]:
+        from alula.openapi._asyncapi import describe_events  # noqa: PLC0415  # slow to load
+
+        return describe_events(app, **arguments)
+
+    described = _Description(app, describe_all)
+
+    def send(req: Request, res: Response, next: Callable[[], Any]) -> Any:
+        return described.send(req, res) if app.channel_registry.servers else next()
+
+    app.get(path, send)
 
 
 def _typescript_handler(
