@@ -148,12 +148,13 @@ def sql_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return url
 
 
-@pytest.fixture
-def attempts_to_connect_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def _attempts_to_connect_are_closed() -> Iterator[None]:
     """Close the socket of an attempt to connect that is cancelled.
 
-    For tests with unreachable databases: PyMongo leaves such sockets to the garbage collector, and
-    the warning about that reaches whichever test runs then. asyncio's own attempts close theirs.
+    PyMongo leaves such sockets to the garbage collector, and the warning about that reaches
+    whichever test runs then. A client that is closed cancels its attempts, so any test may leave
+    one. asyncio's own attempts close theirs.
     """
     connect = asyncio.SelectorEventLoop.sock_connect
 
@@ -164,7 +165,9 @@ def attempts_to_connect_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
             socket.close()
             raise
 
-    monkeypatch.setattr(asyncio.SelectorEventLoop, "sock_connect", sock_connect)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio.SelectorEventLoop, "sock_connect", sock_connect)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -154,7 +154,9 @@ const checks = {
   'a message is shown once it is sent': async () => {
     await say(zoe, 'Hello')
     await withText(zoe, 'Hello').waitFor()
-    assert.equal(await zoe.getByLabel('Message', { exact: true }).inputValue(), '')
+    // The list may have it before the request is answered.
+    const text = zoe.getByLabel('Message', { exact: true })
+    await eventually(async () => assert.equal(await text.inputValue(), ''))
     assert.equal(await status(zoe), '2 messages')
     assert.ok(await withText(zoe, 'Hello').evaluate((article) => article.matches('.own')))
   },
@@ -292,8 +294,10 @@ const checks = {
   'a reload keeps who one is': async () => {
     await zoe.reload()
     await withText(zoe, 'Hello again').waitFor()
-    assert.ok(await zoe.getByLabel('Your name').isHidden())
-    assert.equal(await zoe.getByRole('button', { name: 'edit' }).count(), 1)
+    // The list may be there before the connection is signed in.
+    await zoe.getByLabel('Your name').waitFor({ state: 'hidden' })
+    await eventually(async () =>
+      assert.equal(await zoe.getByRole('button', { name: 'edit' }).count(), 1))
     await say(zoe, 'Still me')
     await withText(zoe, 'Still me').waitFor()
   },

@@ -9,11 +9,6 @@ from tests.faults.replica_set import ReplicaSet
 from tests.requirements import require_mongod
 
 
-@pytest.fixture(autouse=True)
-def _attempts_to_connect_are_closed(attempts_to_connect_are_closed):
-    """Databases are stopped while clients connect to them."""
-
-
 @pytest.fixture(scope="session")
 def thorough() -> bool:
     """Whether to go on for minutes, as `make faults` does."""

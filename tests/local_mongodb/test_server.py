@@ -20,8 +20,6 @@ from alula.local_mongodb import (
 from alula.local_mongodb import _server as local
 from alula.local_mongodb._server import find_running
 
-pytestmark = pytest.mark.usefixtures("attempts_to_connect_are_closed")
-
 
 @pytest.fixture(scope="module", autouse=True)
 def _needs_mongod():

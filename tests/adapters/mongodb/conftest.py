@@ -34,7 +34,7 @@ def offline():
 
 
 @pytest.fixture
-async def unreachable(attempts_to_connect_are_closed):
+async def unreachable():
     """A collection whose server is not there."""
     url = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50"
     async with AsyncMongoClient(url) as client:

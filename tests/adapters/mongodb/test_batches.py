@@ -20,8 +20,6 @@ from alula.adapters.mongodb._batches import Batches, Patience, WriteStopped
 from alula.adapters.mongodb._options import MongoDBOptions, limited
 from alula.errors import BadRequest, Conflict, NotFound, Timeout, Unavailable
 
-pytestmark = pytest.mark.usefixtures("attempts_to_connect_are_closed")
-
 CASE_BLIND = {"locale": "en", "strength": 2}
 
 

@@ -87,7 +87,7 @@ async def test_the_last_application_closes_it(mongodb_url, name):
         await database.ping()
 
 
-async def test_an_application_does_not_start_without_it(attempts_to_connect_are_closed):
+async def test_an_application_does_not_start_without_it():
     server = Server(UNREACHABLE)
     app = App().configure(Database(server, name="shop", setting="SHOP_URL"))
     with pytest.raises(Unavailable) as caught:

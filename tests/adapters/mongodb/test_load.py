@@ -23,8 +23,6 @@ from alula.express import error_handler, express, json, rest
 from alula.local_mongodb import LocalServer
 from alula.local_mongodb._mongod import TRANSACTION_SECONDS
 
-pytestmark = pytest.mark.usefixtures("attempts_to_connect_are_closed")
-
 LOCK = """
 import sys
 from bson import ObjectId

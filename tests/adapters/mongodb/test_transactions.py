@@ -21,8 +21,6 @@ from alula.errors import BadRequest, Conflict, NotFound, Timeout, Unavailable
 from alula.local_mongodb import Mongod
 from alula.query import ValidatedQuery
 
-pytestmark = pytest.mark.usefixtures("attempts_to_connect_are_closed")
-
 
 @pytest.fixture(scope="module")
 async def database(mongodb_url):
