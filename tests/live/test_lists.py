@@ -396,7 +396,25 @@ async def test_a_read_that_fails_on_our_side_is_tried_again(todos, lists, caplog
     todos.hooks(before={"find": [fail]})
     await todos.create({"n": 1})
     await eventually(lambda: client.kinds == ["snapshot", "entered"])
-    assert caplog.text.count("could not be read; it is tried again") == 1
+    assert caplog.text.count("could not be read") == 1
+
+
+async def test_an_outage_is_logged_once_for_all_lists_of_a_service(todos, lists, caplog):
+    clients = [await Client(lists, todos, n=n).open() for n in range(5)]
+    is_away = True
+
+    async def fail(context):
+        if is_away:
+            raise Unavailable("away")
+
+    todos.hooks(before={"find": [fail]})
+    for outage in [1, 2]:
+        is_away = True
+        todos.touch()
+        await eventually(lambda: all(client.list.group.failures > 1 for client in clients))
+        is_away = False
+        await eventually(lambda: not any(client.list.group.failures for client in clients))
+        assert caplog.text.count("could not be read") == outage
 
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), Unavailable("away")])

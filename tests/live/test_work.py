@@ -140,11 +140,28 @@ async def test_a_slow_list_rests_for_four_times_as_long(todos):
 
     todos.hooks(before={"find": [be_slow]})
     client = await Client(lists, todos).open()
+    for n in range(3):
+        await todos.create({"n": n})
+        await client.rest()
     assert client.list.group.not_before - time.monotonic() > 0.06
-    await todos.create({"n": 1})
+    await todos.create({"n": 3})
     await settle()
     assert client.list.group.timer is not None
+    assert await client.rest() == ["snapshot", *["entered"] * 4]
+
+
+async def test_a_list_whose_database_was_away_once_does_not_rest_long(todos):
+    lists = live_lists_of(todos.app)
+    away = [0.5]
+
+    async def wait(context):
+        await asyncio.sleep(away.pop() if away else 0)
+
+    client = await Client(lists, todos).open()
+    todos.hooks(before={"find": [wait]})
+    await todos.create({"n": 1})
     assert await client.rest() == ["snapshot", "entered"]
+    assert client.list.group.not_before - time.monotonic() < 0.5
 
 
 async def test_a_change_of_many_lists_does_not_hold_the_event_loop(todos):

@@ -85,6 +85,7 @@ class Group:
         aside: The changes that were told of during the read that is under way, None without one.
         not_before: When it may be read again.
         failures: How many reads have failed, one after the other.
+        took: How long its reads take, in seconds, for the pauses between them.
         client: Whom its reads count for.
     """
 
@@ -110,6 +111,7 @@ class Group:
         "store",
         "task",
         "timer",
+        "took",
         "waiters",
     )
 
@@ -138,6 +140,7 @@ class Group:
         self.aside: list[Notice] | None = None
         self.not_before = 0.0
         self.failures = 0
+        self.took = 0.0
         self.task: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.recheck: asyncio.TimerHandle | None = None

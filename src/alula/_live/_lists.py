@@ -71,8 +71,14 @@ MAX_EXPLAINED: Final = 100
 PAUSES_PER_READ: Final = 4
 """After a read, a list rests this many times as long, so a slow query takes a fifth of the time."""
 
-LONGEST_PAUSE: Final = 5.0
-"""How long a list waits, in seconds, after reads that have failed on the server's side."""
+LEAST_GROWTH: Final = 0.01
+"""By how many seconds a read may at least take longer than the one before, to count as slow."""
+
+LONGEST_PAUSE: Final = 1.0
+"""How long a list waits, in seconds, after reads that have failed on the server's side.
+
+So lists are true again within two seconds after a database that was away.
+"""
 
 _SIGNAL: Final = "live/notice"
 _SETTING: Final = "live lists"
@@ -102,6 +108,7 @@ class LiveLists:
         self._watched: dict[ServiceHandle, str] = {}
         self._seen: dict[ServiceHandle, frozenset[str]] = {}  # what the hooks of each look at
         self._explained: set[Hashable] = set()
+        self._failing: set[ServiceHandle] = set()  # logged, and no list of it was read since
         self._rows = 0
         self._turns = ReadTurns(self._read_again)
         self._slices = Slices(lambda: map(self._mark, [*self._groups.values()]))
@@ -432,8 +439,11 @@ class LiveLists:
                 group.is_marked = True
                 return
             group.failures = 0
+            self._failing.discard(group.handle)
             now = time.monotonic()
-            group.not_before = now + max(group.options.pause, PAUSES_PER_READ * (now - began))
+            # About twice as long as before at most: a database that was away is no slow query.
+            group.took = min(now - began, 2 * group.took + LEAST_GROWTH)
+            group.not_before = now + max(group.options.pause, PAUSES_PER_READ * group.took)
             self._show(group, reading)
             self._recheck_later(group)
             if any(group.store.concerns(group, notice) for notice in aside):
@@ -457,8 +467,9 @@ class LiveLists:
     def _try_again_later(self, group: Group, error: Exception) -> None:
         """Go on after a failure of the server; who waits for a first page gets the error."""
         group.failures += 1
-        if group.failures == 1:
-            text = "a live list of %r could not be read; it is tried again"
+        if group.failures == 1 and group.handle not in self._failing:
+            self._failing.add(group.handle)
+            text = "a live list of %r could not be read; it and others that fail are tried again"
             _log.error(text, group.handle, exc_info=error)
         for each in [*group.lists]:
             if not each.opened.done():
