@@ -840,7 +840,7 @@ class TestAClientThatComesBack:
     async def test_lets_others_have_their_turn(self):
         subscription = Subscription({}, Grammar(), {}, names_path=False)
         log = EventLog(10, 60, 1_000, EventIds(lambda: None))
-        stream = EventStream({"messages": subscription}, 15, log, lambda: asyncio.sleep(0))
+        stream = EventStream({"messages": subscription}.get, 15, log, lambda: asyncio.sleep(0))
         matched, had_turn = [], []
 
         def missed():
@@ -1031,7 +1031,7 @@ class TestASlowReader:
     async def test_gets_nothing_more_of_what_it_missed_after_a_reset(self):
         subscription = Subscription({}, Grammar(), {}, names_path=False)
         log = EventLog(10, 60, 1_000, EventIds(lambda: None))
-        stream = EventStream({"messages": subscription}, 15, log, lambda: asyncio.sleep(0))
+        stream = EventStream({"messages": subscription}.get, 15, log, lambda: asyncio.sleep(0))
 
         def missed():
             for number in range(10):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections import deque
@@ -22,11 +23,13 @@ from alula.realtime._limits import MatchLimit
 from alula.types import SCALAR_TYPES, is_array, is_mapping
 
 __all__ = [
+    "AllEvents",
     "EventStream",
     "Receive",
     "Scope",
     "Send",
     "Subscription",
+    "message_of_feathers6",
     "send_head",
     "send_part",
     "start_of_stream",
@@ -71,7 +74,8 @@ STEPS_IN_A_ROW: Final = 20_000
 """How many steps that may take, which is some 5 ms."""
 
 _HEADERS: Final = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
+    # Without a charset, which is always UTF-8: FeathersJS 6 compares the whole header.
+    (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),  # otherwise nginx buffers the events
 ]
@@ -150,6 +154,38 @@ class Subscription:
         return _encode(event, self._selected, names_path=self._names_path)
 
 
+class AllEvents(Subscription):
+    """All events of all services, as FeathersJS 6 reads them: ``{"event", "data", "path"}``.
+
+    Like a socket.io client, it gets what publishers send to its connection.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({}, Grammar(), {}, names_path=True)
+
+    def matches(self, event: Event) -> bool:  # noqa: ARG002  # all do
+        """Return True."""
+        return True
+
+    def encode(self, event: Event) -> bytes | None:
+        """Return the lines of an event, None for one that has no JSON form."""
+        return event.encoded(_encode_as_feathers6)
+
+
+def message_of_feathers6(path: str, event: str, data: bytes, id: str | None) -> bytes:
+    """Return the lines of one event for FeathersJS 6, without the end of its id.
+
+    Args:
+        path: That of the service, or of the stream itself.
+        event: The name of the event.
+        data: JSON.
+        id: As for `_event_block`.
+    """
+    line = b"\n:" if id is None else _ID + id.encode()
+    start = f'data: {{"path":{json.dumps(path)},"event":{json.dumps(event)},"data":'.encode()
+    return b"".join((start, data, b"}", line))
+
+
 def _event_block(event: str, data: bytes, id: str | None) -> bytes:
     """Return the lines of one event, which end with the first half of its id.
 
@@ -172,16 +208,30 @@ def _encode(
     data = event.data
     if selected is not None and is_mapping(data):
         data = {name: value for name, value in data.items() if name in selected}
-    try:
-        encoded = dumps(data)
-    except Exception:  # noqa: BLE001  # must not fail the call that caused the event
-        _log.exception("%r cannot be sent as JSON", event)
+    encoded = _json_of(event, data)
+    if encoded is None:
         return None
     name = f"{event.path} {event.name}" if names_path else event.name
     return _event_block(name, encoded, event.position)
 
 
 _encode_with_path: Final = partial(_encode, names_path=True)
+
+
+def _encode_as_feathers6(event: Event) -> bytes | None:
+    data = _json_of(event, event.data)
+    if data is None:
+        return None
+    return message_of_feathers6(event.path, event.name, data, event.position)
+
+
+def _json_of(event: Event, data: object) -> bytes | None:
+    """Return the data of an event as JSON, None if it has no JSON form."""
+    try:
+        return dumps(data)
+    except Exception:  # noqa: BLE001  # must not fail the call that caused the event
+        _log.exception("%r cannot be sent as JSON", event)
+        return None
 
 
 def _comparable_record(event: Event) -> object:
@@ -207,7 +257,7 @@ class EventStream:
     """A stream to one client; it is the `Link` of its connection.
 
     Args:
-        subscriptions: Its subscriptions by the path of the service.
+        subscription_of: Returns its subscription by the path of a service, None without one.
         heartbeat: Seconds of silence after which it sends a comment.
         log: The recent events of the application, with their ids.
         give_way: Lets other tasks run in the middle of long work.
@@ -216,22 +266,27 @@ class EventStream:
         leave: Called once when it ends, to remove its connection.
         id_end: Returns the current second half of its ids, and the end of an event.
         expires: When it ends with ``event: expired``, in seconds since 1970; None for never.
+        first: What it sends before all events.
+        block: Returns the lines of an event of the stream itself, such as ``reset``; see
+            `_event_block`.
     """
 
     def __init__(
         self,
-        subscriptions: Mapping[str, Subscription],
+        subscription_of: Callable[[str], Subscription | None],
         heartbeat: float,
         log: EventLog,
         give_way: Callable[[], Awaitable[object]],
     ) -> None:
         self._log = log
         self._give_way = give_way
-        self._subscriptions = subscriptions
+        self._subscription_of = subscription_of
         self._heartbeat = heartbeat
         self.id_end: Callable[[], bytes] = lambda: b"\n\n"
         self.leave: Callable[[], object] = dict  # does nothing, as there is no connection yet
         self.expires: float | None = None
+        self.first = b""
+        self.block: Callable[[str, bytes, str | None], bytes] = _event_block
         self._queue: deque[bytes] = deque()
         self._bytes = 0
         self._replayed: deque[bytes] = deque()
@@ -284,13 +339,14 @@ class EventStream:
                 await self._give_way()
             if not self._is_resuming:  # a reset came meanwhile
                 break
-            if event is None or event.path not in self._subscriptions:
+            subscription = None if event is None else self._subscription_of(event.path)
+            if event is None or subscription is None:
                 continue
             block = self._block_of(event)
             if block is not None:
                 self._replayed.append(block)
                 bytes_left -= len(block)
-            steps_left -= self._subscriptions[event.path].steps
+            steps_left -= subscription.steps
             if self._has_ended:
                 break
             if steps_left < 0 or bytes_left < 0:
@@ -312,7 +368,7 @@ class EventStream:
         self._queue.clear()
         self._bytes = 0
         self._replayed.clear()
-        self._replayed.append(_event_block("reset", b"null", self._position()))
+        self._replayed.append(self.block("reset", b"null", self._position()))
         self._is_resuming = False
         self._has_news.set()
 
@@ -331,7 +387,7 @@ class EventStream:
             self.id_end = lambda: id_end  # as of now, before the connection leaves its channels
             self._last = b""
             if reason == "expired":
-                self._last = _event_block("expired", b"null", None) + self.id_end()
+                self._last = self.block("expired", b"null", None) + self.id_end()
             self._has_news.set()
             if self._sending is not None:
                 stop_later(self._sending)
@@ -349,7 +405,7 @@ class EventStream:
 
     def _block_of(self, event: Event) -> bytes | None:
         """Return the lines of an event, None if it does not belong to the stream."""
-        subscription = self._subscriptions.get(event.path)
+        subscription = self._subscription_of(event.path)
         if subscription is None or event.sequence <= self._seen.get(event.origin, 0):
             return None
         try:
@@ -357,7 +413,7 @@ class EventStream:
         except TooManyRequests as error:
             self.end()
             # The last lines, which tell the client the reason.
-            self._last = _event_block("error", dumps(error.to_dict()), None) + self.id_end()
+            self._last = self.block("error", dumps(error.to_dict()), None) + self.id_end()
             return None
         if block is None or event.position is None:
             return block
@@ -387,7 +443,7 @@ class EventStream:
             start += f"id: {self._position()}".encode() + self.id_end()
         else:
             start += b"\n"
-        await send_part(send, start)
+        await send_part(send, self.first + start)
         is_idle = False
         while True:
             self._has_news.clear()

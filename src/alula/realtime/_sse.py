@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from alula._channels import EventServer
@@ -31,6 +32,7 @@ def sse(
     heartbeat: float = 15,
     max_streams: int | None = 10_000,
     max_streams_of_address: int | None = None,
+    feathers6: str | None = None,
     bus: Bus | None = None,
 ) -> Callable[[Any], None]:
     """Return the plugin for server-sent events: ``app.configure(sse())``, after `rest`.
@@ -62,13 +64,16 @@ def sse(
             gets a 503.
         max_streams_of_address: How many streams one IP address may have, None for any number. For
             another one it gets a 429. Only without a proxy in front, or with its addresses trusted.
+        feathers6: The path of a stream for pages with FeathersJS 6, whose client has
+            ``sse: "sse"`` for the path ``"sse"``. It has all events that publishers send to the
+            connection, as socket.io has; no hooks of ``find`` run. None for no such stream.
         bus: Shares events with other processes and machines, such as ``RedisBus(url)``. None is
             enough for the workers of `alula serve`, and with the bus of `socketio`.
 
     Raises:
-        ValueError: A number is not positive.
-        TypeError: ``events_path`` is not a text. The plugin also raises it if the application was
-            not made by ``express(App())``.
+        ValueError: A number is not positive, or two streams have one path.
+        TypeError: ``events_path`` or ``feathers6`` is not a text. The plugin also raises it if the
+            application was not made by ``express(App())``.
         RuntimeError: Raised by the plugin: the application has no `rest`, or has streams already.
 
     Examples:
@@ -89,6 +94,10 @@ def sse(
         raise TypeError(
             f"events_path is {events_path!r}; write app.configure(sse()), with brackets"
         )
+    if feathers6 is not None and (not isinstance(feathers6, str) or not feathers6.strip("/")):
+        raise TypeError(f"feathers6 is {feathers6!r}; name a path, such as 'sse'")
+    if feathers6 is not None and feathers6.strip("/") == events_path.strip("/"):
+        raise ValueError(f"{feathers6!r} is the path of events_path, too; name another one")
     numbers = {
         "keep": keep,
         "keep_seconds": keep_seconds,
@@ -127,5 +136,9 @@ def sse(
         connect_bus(app, bus)
         app.endpoints.add_closing(streams.close)
         app.get(path, streams.of_several)
+        if feathers6 is not None:
+            name = feathers6.strip("/")
+            respond = partial(streams.of_everything, name)
+            app.all(f"/{name}", respond).all(f"/{name}/:id", respond)
 
     return configure

@@ -12,6 +12,7 @@ from weakref import finalize
 from alula._connection import Connection, client_key, user_id_of
 from alula._context import HookContext, Params, connection_params
 from alula._identity import identify_connection
+from alula._json_encoding import dumps
 from alula._live import LiveList, LiveLists
 from alula._service import ServiceHandle, owning_handle
 from alula.errors import (
@@ -27,11 +28,13 @@ from alula.query._grammar import QueriedService
 from alula.realtime._event_ids import signer_of_list
 from alula.realtime._event_log import EventLog
 from alula.realtime._event_stream import (
+    AllEvents,
     EventStream,
     Receive,
     Scope,
     Send,
     Subscription,
+    message_of_feathers6,
     send_head,
 )
 from alula.realtime._limits import MatchLimits
@@ -176,7 +179,7 @@ class Streams:
         self._check_room(req.ip)
         subscriptions: dict[str, Subscription] = {}
         give_way = partial(self._app.turns.give_way, req.ip)
-        stream = EventStream(subscriptions, self._heartbeat, self._log, give_way)
+        stream = EventStream(subscriptions.get, self._heartbeat, self._log, give_way)
         connection = self._connection_of(stream, req)
         try:
             await identify_connection(self._app, connection, ticket)
@@ -189,6 +192,43 @@ class Streams:
         match_limit = self._match_limits.of_client(client_key(connection))
         for subscription in subscriptions.values():
             subscription.limit = match_limit
+        self._respond(stream, connection, last_id, req, res)
+
+    async def of_everything(self, path: str, req: Request, res: Response) -> None:
+        """Respond with all events of the connection's channels, as FeathersJS 6 reads them.
+
+        Raises:
+            MethodNotAllowed: It is no GET.
+            Exception: Whatever the sign-in raises.
+        """
+        if req.method not in {"GET", "HEAD"} or "id" in req.params:
+            raise MethodNotAllowed(f"/{path} is a stream of events: read it with GET /{path}")
+        query = {**req.query}
+        ticket, last_id = _ticket_and_id(query, req)
+        self._check_room(req.ip)
+        all_events = AllEvents()
+        give_way = partial(self._app.turns.give_way, req.ip)
+        stream = EventStream(lambda _: all_events, self._heartbeat, self._log, give_way)
+        stream.block = partial(message_of_feathers6, path)
+        stream.first = stream.block("connected", dumps(query), None) + b"\n\n"
+        connection = self._connection_of(stream, req)
+        connection.query = query
+        try:
+            await identify_connection(self._app, connection, ticket)
+        except BaseException:
+            self._remove(stream, connection)
+            raise
+        self._respond(stream, connection, last_id, req, res)
+
+    def _respond(
+        self,
+        stream: EventStream,
+        connection: Connection,
+        last_id: str | None,
+        req: Request,
+        res: Response,
+    ) -> None:
+        """Let a stream be the response, or its head for HEAD."""
         payload = (connection.authentication or {}).get("payload")
         stream.expires = payload.get("exp") if is_mapping(payload) else None
         res.vary("Accept")
