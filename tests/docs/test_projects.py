@@ -22,7 +22,7 @@ MAX_LINES_OF_AN_EXTENSION = 60
 @pytest.mark.parametrize("page", PROJECTS, ids=lambda page: page.name)
 def test_the_tests_of_a_page_pass(page: Path, tmp_path: Path):
     text = page.read_text(encoding="utf-8")
-    if "LocalServer" in text:
+    if "alula.local_mongodb" in text:
         require_mongod()
     write_files(text, tmp_path)
     (tmp_path / "pytest.ini").write_text("[pytest]\nanyio_mode = auto\nfilterwarnings = error\n")
