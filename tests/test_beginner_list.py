@@ -73,7 +73,7 @@ def told_by_mypy(folder, mistakes, start):
     # Beginners write no annotations in their own functions.
     command += ["--allow-untyped-defs", "--check-untyped-defs", "--hide-error-context"]
     done = subprocess.run(
-        [*command, f"--cache-dir={folder / 'cache'}", "."],
+        [*command, f"--cache-dir={folder.parent / 'mypy'}", "."],  # of all tests of this process
         cwd=folder,
         check=False,
         capture_output=True,

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import pytest
 from tests.contract import PATHS, TESTS
 
 
@@ -24,7 +26,12 @@ def test_each_store_is_tried_by_the_suite_of_adapters():
 
 
 def test_the_tests_below_the_paths_have_the_mark(request):
+    paths = [TESTS / path for path in PATHS]
+    tests: dict[Path, list[pytest.Item]] = {}
     for item in request.session.items:
-        below = any(item.path.is_relative_to(TESTS / path) for path in PATHS)
-        slow = item.get_closest_marker("slow") is not None and item.path.parent.name != "packaging"
-        assert (item.get_closest_marker("contract") is not None) == (below and not slow)
+        tests.setdefault(item.path, []).append(item)
+    for file, items in tests.items():
+        below = any(file.is_relative_to(path) for path in paths)
+        for item in items:
+            slow = item.get_closest_marker("slow") is not None and file.parent.name != "packaging"
+            assert (item.get_closest_marker("contract") is not None) == (below and not slow)

@@ -275,7 +275,7 @@ async def test_nobody_waits_for_a_query_that_was_sent_after_it_came(evenly):
 
     batcher: Batcher[int, int] = Batcher(load_many, lambda: None, concurrency=4, evenly=evenly)
     calls = []
-    for _ in range(2000):
+    for _ in range(500):
         under_way = {number for number, gate in enumerate(gates) if not gate.is_set()}
         if chance.random() < 0.5:
             for _ in range(chance.randrange(120)):

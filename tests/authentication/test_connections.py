@@ -481,17 +481,26 @@ class TestExpiry:
         assert connection.channels == ["anonymous"]
         assert is_empty(app)
 
-    async def test_a_later_token_keeps_the_connection(self, app, connection):
-        await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 1.5))
+    @pytest.fixture
+    def quick_timers(self, monkeypatch):
+        """Let timers look at the clock every 10 ms."""
+        monkeypatch.setattr(connections_module, "_MAX_TIMER_SECONDS", 0.01)
+
+    async def test_a_later_token_keeps_the_connection(self, app, connection, clock, quick_timers):
         await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 60))
-        await asyncio.sleep(1.6)
+        await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 600))
+        clock.offset = 61
+        await asyncio.sleep(0.05)  # a timer of the first token would end now
         await settle()
         assert connection.is_open
 
-    async def test_after_a_sign_out_the_token_closes_nothing(self, app, connection):
-        await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 1.5))
+    async def test_after_a_sign_out_the_token_closes_nothing(
+        self, app, connection, clock, quick_timers
+    ):
+        await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 60))
         await sign_out(connection, app)
-        await asyncio.sleep(1.6)
+        clock.offset = 61
+        await asyncio.sleep(0.05)  # a timer of the token would end now
         await settle()
         assert connection.is_open
 
@@ -511,12 +520,12 @@ class TestExpiry:
         await sign_in_by_token(connection, app, token_for(app, exp=time.time() + years * 31e6))
         assert connection.is_open
 
-    async def test_long_timers_run_in_turns(self, app, connection, monkeypatch):
-        monkeypatch.setattr(connections_module, "_MAX_TIMER_SECONDS", 0.01)
-        await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 1.5))
-        await asyncio.sleep(0.02)
+    async def test_long_timers_run_in_turns(self, app, connection, clock, quick_timers):
+        await sign_in_by_token(connection, app, token_for(app, exp=time.time() + 60))
+        await asyncio.sleep(0.05)
         await settle()
         assert connection.is_open
+        clock.offset = 61
         await eventually(lambda: not connection.is_open)
 
     async def test_a_late_timer_lets_no_call_through(self, app, connection, told):

@@ -286,6 +286,7 @@ def test_tells_what_it_depends_on():
 
 @pytest.mark.slow
 @pytest.mark.untraced
+@pytest.mark.release
 def test_one_hook_more_makes_the_gate_fail(tmp_path):
     require_valgrind()
     counts = count([sys.executable, "-c", SLOWED])

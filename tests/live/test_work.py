@@ -23,7 +23,8 @@ def slowly(done, count):
         yield
 
 
-async def test_short_work_is_done_at_once():
+async def test_short_work_is_done_at_once(monkeypatch):
+    monkeypatch.setattr(slices_module, "SECONDS", 60)  # a busy machine may pause this process
     done = []
     slices = Slices(dict)
     slices.add(iter(done.append(each) for each in range(3)))
@@ -134,34 +135,36 @@ async def test_a_list_that_is_closed_before_its_turn_is_not_read(todos):
 
 async def test_a_slow_list_rests_for_four_times_as_long(todos):
     lists = live_lists_of(todos.app)
+    ended = []
 
     async def be_slow(context):
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)
+        ended.append(time.monotonic())
 
     todos.hooks(before={"find": [be_slow]})
     client = await Client(lists, todos).open()
     for n in range(3):
         await todos.create({"n": n})
         await client.rest()
-    assert client.list.group.not_before - time.monotonic() > 0.06
+    assert client.list.group.not_before >= ended[-1] + 0.39
     await todos.create({"n": 3})
     await settle()
     assert client.list.group.timer is not None
     assert await client.rest() == ["snapshot", *["entered"] * 4]
 
 
-async def test_a_list_whose_database_was_away_once_does_not_rest_long(todos):
+async def test_a_list_whose_database_was_away_once_is_not_slow(todos):
     lists = live_lists_of(todos.app)
-    away = [0.5]
+    client = await Client(lists, todos).open()
+    before = client.list.group.took
 
     async def wait(context):
-        await asyncio.sleep(away.pop() if away else 0)
+        await asyncio.sleep(0.5)
 
-    client = await Client(lists, todos).open()
     todos.hooks(before={"find": [wait]})
     await todos.create({"n": 1})
     assert await client.rest() == ["snapshot", "entered"]
-    assert client.list.group.not_before - time.monotonic() < 0.5
+    assert client.list.group.took <= 2 * before + 0.01
 
 
 async def test_a_change_of_many_lists_does_not_hold_the_event_loop(todos):

@@ -44,6 +44,25 @@ async def test_a_process_gets_nothing_from_before_its_start(running_redis):
         await eventually(lambda: second.received == [2])
 
 
+async def test_nor_if_the_response_about_the_time_comes_late(running_redis, monkeypatch):
+    ask = Client.time
+
+    async def ask_and_wait(client):
+        found = await ask(client)
+        await asyncio.sleep(0.1)
+        return found
+
+    monkeypatch.setattr(Client, "time", ask_and_wait)
+    bus = bus_of(running_redis)
+    await bus.publish(b"before")
+    events = bus.events()
+    assert (await anext(events)).event == b""
+    await bus.publish(b"after")
+    assert (await anext(events)).event == b"after"
+    await events.aclose()
+    await bus.close()
+
+
 async def test_other_streams_are_not_heard(running_redis):
     other = RedisBus(running_redis.url, stream=f"{running_redis.stream}:2")
     async with processes(bus_of(running_redis), bus_of(running_redis), other) as (

@@ -106,23 +106,24 @@ SORTS = {
 }
 
 
-class TestSort:
-    @pytest.fixture
-    def service(self):
-        record = {"a": [{"b": [{"c": [number]} for number in range(20)]}] * 500}
-        return MemoryService([{"id": number, **record} for number in range(10)])
+@pytest.fixture(scope="module")
+def nested_lists():
+    record = {"a": [{"b": [{"c": [number]} for number in range(20)]}] * 500}
+    return MemoryService([{"id": number, **record} for number in range(10)])
 
+
+class TestSort:
     @pytest.mark.parametrize("names", SORTS.values(), ids=SORTS)
-    async def test_is_answered_or_refused_in_time(self, service, names):
+    async def test_is_answered_or_refused_in_time(self, nested_lists, names):
         url = "/records?$select[]=id&" + "&".join(f"$sort[{name}]=1" for name in names)
-        answer = await quickly(server(service), "GET", url)
+        answer = await quickly(server(nested_lists), "GET", url)
         assert answer.status in (200, 400)
         if len(names) == 30:
             assert "too many fields in $sort" in answer.json["message"]
 
-    async def test_of_the_application_itself_has_no_limit(self, service):
+    async def test_of_the_application_itself_has_no_limit(self, nested_lists):
         sort = dict.fromkeys(SORTS["rows"][:2], 1)
-        assert len(await service.find({"query": {"$sort": sort}})) == 10
+        assert len(await nested_lists.find({"query": {"$sort": sort}})) == 10
 
     async def test_of_what_people_have_is_answered(self):
         people = [{"id": n, "tags": ["a", "b"], "by": [{"at": n % 7}] * 3} for n in range(5000)]
@@ -379,14 +380,18 @@ class TestChecks:
         assert len(caught.value.data) == 1000
 
 
-@pytest.mark.parametrize("field", ["words", "objects.a"])
-@pytest.mark.parametrize("count", [5, 20, 50])
-async def test_short_lists_of_many_records(field, count):
+@pytest.fixture(scope="module")
+def short_lists():
     words = [f"word {number}" for number in range(490)]
     record = {"words": words, "objects": [{"a": word} for word in words]}
-    service = MemoryService([{"id": number, **record} for number in range(1000)])
+    return MemoryService([{"id": number, **record} for number in range(1000)])
+
+
+@pytest.mark.parametrize("field", ["words", "objects.a"])
+@pytest.mark.parametrize("count", [5, 20, 50])
+async def test_short_lists_of_many_records(short_lists, field, count):
     conditions = "&".join(f"$or[{number}][{field}][$gt]=x{number}" for number in range(count))
-    answer = await quickly(server(service), "GET", f"/records?{conditions}")
+    answer = await quickly(server(short_lists), "GET", f"/records?{conditions}")
     assert answer.status == 400
     assert "too many conditions for these records" in answer.json["message"]
 

@@ -116,10 +116,15 @@ async def test_a_free_connection_that_has_ended_is_replaced(database):
 async def test_a_connection_that_comes_at_the_last_moment_is_taken(database, monkeypatch):
     pool = pool_of(database)
     first, second = [await pool.acquire(30) for _ in range(2)]
-    call = asyncio.ensure_future(pool.acquire(0.2))
+    call = asyncio.ensure_future(pool.acquire(0.5))
     await asyncio.sleep(0)
-    asyncio.get_running_loop().call_later(0.1, time.sleep, 0.15)  # both come in one turn
-    asyncio.get_running_loop().call_later(0.11, pool.release, first)
+    loop = asyncio.get_running_loop()
+
+    def hold_up() -> None:
+        time.sleep(0.6)
+        loop.call_soon(pool.release, first)  # in one turn with the end of the limit
+
+    loop.call_soon(hold_up)
     assert await call is first
     pool.release(first)
     pool.release(second)

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from tests.cli.generator.applications import alula, files_of
 
 from alula._cli.generator.project import find_project
 
 
-@pytest.fixture(params=["sqlite", "mongodb", "memory"])
-def application(request, tmp_path, monkeypatch):
-    """An application without users, on each database."""
-    alula(tmp_path, monkeypatch, "new", "shop", f"--database={request.param}")
-    return tmp_path / "shop"
+@pytest.fixture(scope="module", params=["sqlite", "mongodb", "memory"])
+def new_application(request, tmp_path_factory):
+    """An application without users, on each database; no test changes it."""
+    folder = tmp_path_factory.mktemp("new")
+    with pytest.MonkeyPatch.context() as patch:
+        alula(folder, patch, "new", "shop", f"--database={request.param}")
+    return folder / "shop"
+
+
+@pytest.fixture
+def application(new_application, tmp_path):
+    """A copy of such an application."""
+    return shutil.copytree(new_application, tmp_path / "shop")
 
 
 @pytest.fixture

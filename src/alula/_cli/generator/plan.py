@@ -17,7 +17,16 @@ __all__ = ["Plan", "Todo", "carry_out"]
 
 _PRIVATE_MODE: Final = 0o600
 _BYTE_ORDER_MARK: Final = "\ufeff"
-_TEMPLATES: Final = Path(__file__).parent / "templates"
+_TEMPLATES: Final = Environment(
+    # The output is source code, not HTML. Its values are names that `names` has checked.
+    autoescape=False,  # noqa: S701  # as above
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    # A misspelled variable is an error instead of an empty string.
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
 _TEMPLATE_SUFFIX: Final = ".jinja"
 _COLORS: Final = {
     "create": "green",
@@ -85,19 +94,12 @@ class Plan:
             values: The variables of the templates.
             names: Replacements for words in capitals in the paths of the templates.
         """
-        environment = Environment(
-            # The output is source code, not HTML. Its values are names that `names` has checked.
-            autoescape=False,  # noqa: S701  # as above
-            loader=FileSystemLoader(_TEMPLATES / folder),
-            # A misspelled variable is an error instead of an empty string.
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-        )
-        for name in sorted(environment.list_templates(extensions=[_TEMPLATE_SUFFIX[1:]])):
-            text = environment.get_template(name).render(values)
-            path = name.removesuffix(_TEMPLATE_SUFFIX)
+        prefix = f"{folder}/"
+        for name in sorted(_TEMPLATES.list_templates(extensions=[_TEMPLATE_SUFFIX[1:]])):
+            if not name.startswith(prefix):
+                continue
+            text = _TEMPLATES.get_template(name).render(values)
+            path = name.removeprefix(prefix).removesuffix(_TEMPLATE_SUFFIX)
             for word, replacement in (names or {}).items():
                 path = path.replace(word, replacement)
             if text.strip():

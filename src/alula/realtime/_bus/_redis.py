@@ -106,8 +106,10 @@ class RedisBus(Bus):
                     after = newest[0][0].decode() if newest else "0-0"
                     # Redis may start long after this process, and others may publish before it
                     # listens.
-                    seconds, microseconds = await client.time()
+                    # Measured before Redis is asked: a late response must not move the start back,
+                    # to events from before it.
                     waited = (time.monotonic() - self._begun) * 1000
+                    seconds, microseconds = await client.time()
                     begun = f"{seconds * 1000 + microseconds // 1000 - int(waited)}-0"
                     self._begun_at = _numbers_of(begun)
                     after = self._first_position = min(after, begun, key=_numbers_of)
