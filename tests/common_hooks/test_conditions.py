@@ -10,11 +10,11 @@ import pytest
 from tests.common_hooks.conftest import ADA, app_of
 
 from alula import App, disallow
+from alula._service_facts import facts_of
 from alula.authentication import authenticate, hide_taken, protect
 from alula.common_hooks import cache, every, iff, is_external, only_own, some, unless
 from alula.errors import BadRequest, Forbidden, MethodNotAllowed, NotFound
 from alula.hooks import annotate_hook, hook_metadata
-from alula.openapi._service_facts import facts_of
 from alula.outgoing import public_part
 
 

@@ -127,6 +127,21 @@ async def test_an_asgi_application_may_stream():
     assert len(answer.parts) > 1
 
 
+async def test_an_asgi_application_finds_what_middleware_has_set():
+    async def whoami(request):
+        req = request.state.alula
+        return JSONResponse([req.framework.tenant, req.ip, request.state.answer])
+
+    def choose_tenant(req, res, next):
+        req.framework.tenant = "north"
+        return next()
+
+    web = express().use(choose_tenant).use("/sub", Starlette(routes=[Route("/", whoami)]))
+    state = {"answer": 42}
+    assert (await call(web, url="/sub/", state=state)).json == ["north", "192.0.2.7", 42]
+    assert state == {"answer": 42}
+
+
 # -- an existing application that ours extends -----------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from tests.openapi.described import Jobs, make_app, references, refuse
 
 from alula import App
+from alula._service_facts import facts_of
 from alula.adapters.memory import MemoryService
 from alula.authentication import (
     AuthenticationService,
@@ -22,7 +23,6 @@ from alula.authentication import (
 from alula.common_hooks import timestamps
 from alula.hooks import annotate_hook
 from alula.openapi import describe
-from alula.openapi._service_facts import facts_of
 from alula.schema import validate_data, validate_query, with_schema
 
 

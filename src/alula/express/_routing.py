@@ -36,6 +36,7 @@ from alula.express._response import Response
 from alula.types import STANDARD_METHODS, is_array
 
 __all__ = [
+    "REQUEST_STATE",
     "ItemType",
     "Pattern",
     "Router",
@@ -45,6 +46,10 @@ __all__ = [
     "phase_of",
     "step_of",
 ]
+
+
+REQUEST_STATE: Final = "alula"
+"""The name of the request in the ``state`` of a mounted ASGI application."""
 
 
 class Router:
@@ -420,8 +425,9 @@ _OTHER_READING: Final = re.compile(r"%2f|%5c|\\|/(?:\.|%2e){1,2}(?:/|$)", re.IGN
 def asgi_step(app: ASGIApp) -> Step:
     """Return a step that hands requests to an ASGI application, which always responds.
 
-    The application gets the path that the steps before it have matched. An ``HTTPException`` of
-    Starlette becomes the response that it has there: `StaticFiles` raises one for a missing file.
+    The application gets the path that the steps before it have matched, and the `Request` under
+    `REQUEST_STATE` in the ``state`` of its scope. An ``HTTPException`` of Starlette becomes the
+    response that it has there: `StaticFiles` raises one for a missing file.
 
     Raises:
         BadRequest: By the step, for a path that the application may read in another way.
@@ -443,6 +449,7 @@ def asgi_step(app: ASGIApp) -> Step:
             "root_path": outside + unquote(req.base_url),
             "path": outside + unquote(path),
             "raw_path": (quote(outside) + path).encode(),
+            "state": {**req.scope.get("state", {}), REQUEST_STATE: req},
         }
 
         async def mounted(scope: Scope, receive: Receive, send: Send) -> None:

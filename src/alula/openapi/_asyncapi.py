@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from alula._channels import EventServer
+from alula._service_facts import ServiceFacts, facts_of
 from alula.openapi._components import Components
 from alula.openapi._declared_schemas import DeclaredSchemas
 from alula.openapi._document import BEARER, Part
-from alula.openapi._service_facts import ServiceFacts, facts_of
 from alula.types import EVENT_OF_METHOD, UNSET
 
 if TYPE_CHECKING:

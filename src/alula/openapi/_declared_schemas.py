@@ -7,6 +7,7 @@ from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
 from alula._declared import Declared
+from alula._service_facts import query_schema_of, schema_of
 from alula.openapi._components import Components, Schema
 from alula.types import UNSET, Page, is_list, is_mapping
 
@@ -14,8 +15,6 @@ __all__ = [
     "DeclaredSchemas",
     "error_schema",
     "page_of",
-    "query_schema_of",
-    "schema_of",
     "statuses_of",
 ]
 
@@ -132,13 +131,6 @@ def statuses_of(declared: Declared | None) -> list[str]:
     return sorted({str(error.code) for error in errors})
 
 
-def schema_of(type_: Any, *, is_result: bool) -> Schema:
-    """Return the JSON Schema of a declared type, ``{}`` for a type that has none."""
-    from alula.schema._declared_methods import schema_of_type  # noqa: PLC0415  # of another extra
-
-    return schema_of_type(type_, is_result=is_result)
-
-
 def error_schema(type_: object) -> Schema:
     """Return the JSON Schema of the bodies of errors.
 
@@ -152,13 +144,6 @@ def error_schema(type_: object) -> Schema:
     if not schema:
         raise TypeError(f"openapi(error={type_!r}): this type has no JSON Schema")
     return schema
-
-
-def query_schema_of(declared: Declared) -> Schema:
-    """Return the JSON Schema of a declared query."""
-    from alula.schema._declared_methods import query_model  # noqa: PLC0415  # of another extra
-
-    return schema_of(query_model(declared), is_result=False)
 
 
 def _in_a_query(field: Any, schemas: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 from alula._identity import find_authentication
 from alula._service import ServiceHandle
+from alula._service_facts import BINARY, ServiceFacts, facts_of
 from alula.openapi._components import (
     Components,
     Schema,
@@ -14,7 +15,6 @@ from alula.openapi._components import (
 )
 from alula.openapi._declared_schemas import DeclaredSchemas, error_schema, page_of, statuses_of
 from alula.openapi._query_parameters import open_parameters, query_parameters
-from alula.openapi._service_facts import BINARY, ServiceFacts, facts_of
 from alula.types import ID_METHODS, STANDARD_METHODS, UNSET
 
 if TYPE_CHECKING:

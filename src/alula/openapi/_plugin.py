@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from alula._service import ServiceHandle
+from alula._service_facts import state_of
 from alula.outgoing._text import escape_html
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class _Description:
     def send(self, req: Request, res: Response, content_type: str = "application/json") -> None:
         """Respond with it, or with a 304 to a client that has it."""
         handles = self._app.services.values()
-        state = [*self._app.channel_registry.servers, *map(_state_of, handles)]
+        state = [*self._app.channel_registry.servers, *map(state_of, handles)]
         if state != self._state:
             from alula._json_encoding import dumps  # noqa: PLC0415  # as in openapi()
 
@@ -189,18 +189,6 @@ class _Description:
             res.status(304).end()
         else:
             res.type(content_type).send(self._body)
-
-
-def _state_of(handle: ServiceHandle) -> tuple[object, ...]:
-    """Return a value that changes when the description of a service may change."""
-    service = handle.service
-    inner: tuple[object, ...] = ()
-    if isinstance(service, ServiceHandle):
-        inner = _state_of(service)
-    elif hasattr(service, "strategies"):
-        inner = tuple(service.strategies)
-    changes = handle.app.hook_table.changes, handle.hook_table.changes
-    return handle, handle.methods, tuple(handle.publishers), changes, inner
 
 
 def _serve_page(app: ExpressApplication, docs: str, description: str, title: str) -> None:

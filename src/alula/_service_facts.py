@@ -13,13 +13,12 @@ from alula._declared import Declared
 from alula._service import ServiceHandle, owning_handle
 from alula.adapters.base import AdapterService
 from alula.hooks import HookMetadata, hook_metadata
-from alula.openapi._declared_schemas import schema_of
 from alula.types import EVENT_OF_METHOD, UNSET, is_mapping
 
 if TYPE_CHECKING:
     from alula.authentication import AuthenticationService
 
-__all__ = ["BINARY", "ServiceFacts", "facts_of"]
+__all__ = ["BINARY", "ServiceFacts", "facts_of", "query_schema_of", "schema_of", "state_of"]
 
 _PLACEHOLDER: Final = re.compile(r"(?<![^/]):([^/]+)")  # a whole segment; "a:b" is plain text
 
@@ -213,6 +212,32 @@ def facts_of(handle: ServiceHandle, *, max_files: int | None = None) -> ServiceF
         form=form,
         declared=innermost.declared,
     )
+
+
+def state_of(handle: ServiceHandle) -> tuple[object, ...]:
+    """Return a value that changes when the facts about a service may have changed."""
+    service = handle.service
+    inner: tuple[object, ...] = ()
+    if isinstance(service, ServiceHandle):
+        inner = state_of(service)
+    elif hasattr(service, "strategies"):
+        inner = tuple(service.strategies)
+    changes = handle.app.hook_table.changes, handle.hook_table.changes
+    return handle, handle.methods, tuple(handle.publishers), changes, inner
+
+
+def schema_of(type_: Any, *, is_result: bool) -> Mapping[str, Any]:
+    """Return the JSON Schema of a declared type, ``{}`` for a type that has none."""
+    from alula.schema._declared_methods import schema_of_type  # noqa: PLC0415  # of another extra
+
+    return schema_of_type(type_, is_result=is_result)
+
+
+def query_schema_of(declared: Declared) -> Mapping[str, Any]:
+    """Return the JSON Schema of a declared query."""
+    from alula.schema._declared_methods import query_model  # noqa: PLC0415  # of another extra
+
+    return schema_of(query_model(declared), is_result=False)
 
 
 def _authentication_service(service: object) -> AuthenticationService | None:
