@@ -17,8 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from alula import App, HookContext, Params
 from alula._json_encoding import dumps
-from alula.outgoing import RedactedRecord, public_part, register_json_encoder
+from alula.adapters.memory import MemoryService
+from alula.outgoing import RedactedRecord, public_part, public_result, register_json_encoder
 from alula.outgoing._encoders import JSON_ENCODERS, as_mapping
 from alula.outgoing._redaction import map_records, without_properties
 from alula.outgoing._text import escape_html, javascript_date, one_line, short_line
@@ -85,6 +87,22 @@ def test_is_replaced_wherever_it_is(place):
     before = repr(value)
     assert public_part(value) == expected
     assert repr(value) == before
+
+
+@pytest.mark.parametrize(
+    ("set_by_hook", "sent"),
+    [
+        ({"result": [redacted()]}, [SEEN]),
+        ({"result": [USER], "dispatch": {"of": redacted()}}, {"of": SEEN}),
+        ({"result": [USER], "dispatch": None}, None),
+    ],
+)
+async def test_what_clients_get_of_a_call(set_by_hook, sent):
+    app = App().use("users", MemoryService())
+    users = app.service("users").hooks(after=[lambda context: vars(context).update(set_by_hook)])
+    context = HookContext(app, users, "find", Params())
+    await users.run(context)
+    assert public_result(context) == sent
 
 
 @pytest.mark.parametrize("place", PLACES)

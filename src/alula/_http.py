@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 from alula._context import HookContext
 from alula.errors import MethodNotAllowed
-from alula.types import STANDARD_METHODS, UNSET
+from alula.outgoing._redaction import result_to_encode
+from alula.types import STANDARD_METHODS
 
 __all__ = [
     "EXCHANGE_EXTENSION",
@@ -118,7 +119,7 @@ def response_for(context: HookContext) -> Response:
     ``context.http`` takes precedence. Without it, the status is 303 with a location, 204 for an
     empty result (None, False, 0, ""), 201 for ``create``, and 200 otherwise.
     """
-    body = context.result if context.dispatch is UNSET else context.dispatch
+    body = result_to_encode(context)
     http = context.http
     if not http:
         if body or not isinstance(body, SCALARS):

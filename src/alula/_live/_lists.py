@@ -47,7 +47,8 @@ from alula.errors import (
     Unavailable,
 )
 from alula.hooks import annotate_hook
-from alula.types import UNSET, is_mapping
+from alula.outgoing._redaction import result_to_encode
+from alula.types import is_mapping
 
 if TYPE_CHECKING:
     from alula._app import App
@@ -498,7 +499,7 @@ class LiveLists:
             return None
         if reading.query is None:
             raise MethodNotAllowed(f"a hook of {handle!r} responds in its place, so it has no list")
-        reading.take(context.result if context.dispatch is UNSET else context.dispatch)
+        reading.take(result_to_encode(context))
         self._check_limits(group, reading)
         return reading
 

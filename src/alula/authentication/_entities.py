@@ -13,7 +13,8 @@ from alula._service import ServiceHandle, owning_handle
 from alula._user_code import describe_frames
 from alula.errors import BadRequest, GeneralError, NotAuthenticated, NotFound
 from alula.outgoing import RedactedRecord
-from alula.types import UNSET, Id, is_list, is_mapping
+from alula.outgoing._redaction import result_to_encode
+from alula.types import Id, is_list, is_mapping
 
 __all__ = [
     "Entities",
@@ -177,7 +178,7 @@ class Entities:
             raise NotAuthenticated("The user of these credentials does not exist") from error
         except BadRequest as error:
             raise self._own_fault(error) from error
-        return context.result if context.dispatch is UNSET else context.dispatch
+        return result_to_encode(context)
 
     def _own_fault(self, error: BadRequest) -> GeneralError:
         """Return the error for a call that was made here, not by the client, and is not valid."""

@@ -25,8 +25,8 @@ from alula._identity import AmbientCredentials, SentRequest, services_of_host
 from alula.authentication._sealed import Seal
 from alula.errors import Forbidden, FrameworkError, NotAuthenticated
 from alula.hooks import Next
-from alula.outgoing import public_part
-from alula.types import UNSET, is_mapping
+from alula.outgoing import public_result
+from alula.types import is_mapping
 
 __all__ = ["TokenCookie", "TokenCookies"]
 
@@ -388,7 +388,7 @@ class TokenCookies:
             "Set-Cookie": [*([given] if isinstance(given, str) else given), *lines],
             "Cache-Control": "no-store",
         }
-        body = public_part(context.result if context.dispatch is UNSET else context.dispatch)
+        body = public_result(context)
         if not is_mapping(body):
             return
         body = {**body, **added}

@@ -47,11 +47,13 @@ __all__ = [
     "is_redacted",
     "map_records",
     "public_part",
+    "public_result",
     "records_in_error",
     "records_of",
     "redact_error",
     "redact_record",
     "redact_result",
+    "result_to_encode",
     "shown_value",
     "without_properties",
 ]
@@ -74,6 +76,38 @@ class Call(Protocol):
 
 
 # -- the call --------------------------------------------------------------------------------------
+
+
+def result_to_encode(call: Call) -> Any:
+    """Return what clients get of a call: ``dispatch``, or the result where no hook has set it.
+
+    It may hold redacted records, which Alula's JSON encoders replace by their public part.
+    """
+    return call.result if call.dispatch is UNSET else call.dispatch
+
+
+def public_result(call: Call) -> Any:
+    """Return what clients get of a call: ``dispatch`` or the result, without what is hidden.
+
+    Code that sends results in a form of its own begins with this. It takes the context of a call
+    that has ended.
+
+    Args:
+        call: The `HookContext` of the call.
+
+    Examples:
+        >>> import asyncio
+        >>> from alula import App, HookContext, Params
+        >>> from alula.adapters.memory import MemoryService
+        >>> from alula.authentication import protect
+        >>> app = App().use("users", MemoryService([{"id": 1, "name": "Ada", "password": "hash"}]))
+        >>> users = app.service("users").hooks(around=[protect("password")])
+        >>> context = HookContext(app, users, "get", Params(), 1)
+        >>> asyncio.run(users.run(context))
+        >>> public_result(context)
+        {'id': 1, 'name': 'Ada'}
+    """
+    return public_part(result_to_encode(call))
 
 
 def redact_result(

@@ -29,6 +29,7 @@ from alula.errors import (
     MethodNotAllowed,
     NotFound,
 )
+from alula.outgoing._redaction import result_to_encode
 from alula.realtime._engine import EngineSession, Work
 from alula.realtime._limits import CallsUnderWay, LogLimit
 from alula.realtime._live_socket import LIST_METHODS, ListCall, SocketLists, list_call
@@ -174,7 +175,7 @@ class ClientCalls:
             else:
                 await run
             if packet_id is not None:
-                body = context.result if context.dispatch is UNSET else context.dispatch
+                body = result_to_encode(context)
                 self._send(_encode_result(packet_id, body))
         # Whatever a service raises, its client gets an answer.
         except Exception as error:  # noqa: BLE001  # it is logged
