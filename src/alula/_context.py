@@ -327,14 +327,19 @@ def connection_params(
 ) -> Params:
     """Return the params of a call over a connection, with the attributes of the connection.
 
+    The user of an API key is left out: `authenticate` sets it where the key may do what it asks.
+
     Raises:
         NotAuthenticated: The token of the connection has expired, and it is about to close.
     """
-    if connection.sign_in is not None:
-        connection.sign_in.check()
+    sign_in = connection.sign_in
+    if sign_in is not None:
+        sign_in.check()
     params = RequestParams.__new__(RequestParams)  # its __init__ sets attributes one by one
     attributes = params.__dict__
     attributes.update(connection.__dict__)
+    if sign_in is not None and sign_in.hidden_user is not None:
+        attributes.pop(sign_in.hidden_user, None)
     attributes["query"] = query
     attributes["route"] = route
     attributes["connection"] = connection

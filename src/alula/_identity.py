@@ -12,32 +12,48 @@ import hmac
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from alula._channels import Channels
 from alula._connection import Connection
 from alula._context import HookContext, Params, connection_params
 from alula._service import ServiceHandle, owning_handle
-from alula.errors import FrameworkError, NotAuthenticated
+from alula.errors import Forbidden, FrameworkError, NotAuthenticated
+from alula.hooks import hook_metadata
+from alula.types import is_mapping
 
 __all__ = [
+    "ALL_SCOPES",
     "AmbientCredentials",
     "Application",
     "Handshake",
+    "KeyAccess",
     "SentRequest",
     "add_tickets",
     "authentication_at",
     "authentication_lookup",
+    "check_scope",
+    "default_scope",
     "find_authentication",
     "identify",
     "identify_connection",
+    "is_scope",
+    "key_access",
     "private_service",
+    "scope_option",
     "services_of_host",
     "shared_key",
     "strategies_of",
 ]
 
 _log: Final = logging.getLogger("alula.authentication")
+
+ALL_SCOPES: Final = "*"
+"""The scope of keys that may do whatever their user may do."""
+
+_LONGEST_SCOPE: Final = 200
+_READING: Final = frozenset({"find", "get"})
+_NO_NAMES: Final[frozenset[str]] = frozenset()
 
 
 class Application(Protocol):
@@ -87,6 +103,16 @@ def strategies_of(
     if not allowed:
         raise TypeError(f"{name}() needs at least one strategy: {name}('jwt')")
     return allowed
+
+
+def scope_option(name: str, scope: object) -> None:
+    """Check the option ``scope`` of ``authenticate(...)``.
+
+    Raises:
+        TypeError: It is neither None nor a scope.
+    """
+    if scope is not None and not is_scope(scope):
+        raise TypeError(f"{name}(scope={scope!r}): a scope is a text such as 'reports:read'")
 
 
 def find_authentication(app: Application, path: str | None = None) -> Any:
@@ -208,6 +234,7 @@ async def identify(
 
     Raises:
         NotAuthenticated: The credentials are not valid, or a call from a client has none.
+        Forbidden: They are an API key or the like, which does not count here.
     """
     values = params.__dict__  # once: attributes of params take four times as long
     credentials = values.get("authentication")
@@ -231,12 +258,114 @@ async def identify(
         result = await service.authenticate(credentials, params, *strategies)
     except NotAuthenticated:
         _warn_of_unknown(service, strategies)
+        name = credentials.get("strategy") if is_mapping(credentials) else None
+        if name in _scoped_strategies(service) and name not in strategies:
+            # Not a 401: another key would not help, and the client would throw this one away.
+            raise Forbidden("This needs a person who is signed in, and accepts no key") from None
         raise
     values.update(result)  # as attributes, which need no declaration
     if "accessToken" in values:
         del values["accessToken"]
     values["authenticated"] = True
     values["authenticated_by"] = service
+
+
+def is_scope(scope: object) -> bool:
+    """Tell whether a value can be a scope: a text without blanks, such as ``"reports:read"``."""
+    if not isinstance(scope, str) or not 0 < len(scope) <= _LONGEST_SCOPE:
+        return False
+    return scope.isprintable() and " " not in scope
+
+
+def default_scope(path: str, method: str) -> str:
+    """Return the scope that a key needs for a method of a service whose hook names none.
+
+    Args:
+        path: Where the service is registered.
+        method: The method.
+    """
+    return f"{path}:{'read' if method in _READING else 'write'}"
+
+
+def check_scope(service: Any, params: Params, scope: str | None) -> None:
+    """Refuse a call from a client by a key that lacks a scope. Other callers have all scopes.
+
+    Args:
+        service: The authentication service that has identified the caller.
+        params: The params of the call.
+        scope: What a key needs; None refuses all keys.
+
+    Raises:
+        Forbidden: It does.
+    """
+    values = params.__dict__
+    authentication = values.get("authentication")
+    if authentication is None or values.get("provider") is None:
+        return
+    if authentication.get("strategy") not in _scoped_strategies(service):
+        return
+    if scope is None:
+        _log.warning("a route accepts keys, but names no scope: add authenticate(..., scope=...)")
+        raise Forbidden("Keys are not accepted here")
+    scopes = authentication.get("scopes", ())
+    if scope not in scopes and ALL_SCOPES not in scopes:
+        raise Forbidden(f"This key lacks the scope {scope}", data={"code": "scope", "scope": scope})
+
+
+class KeyAccess(NamedTuple):
+    """How API keys may call a method of a service.
+
+    Attributes:
+        scopes: The scopes that a key needs, by the name of its strategy. A strategy whose keys
+            cannot call the method is missing.
+        schemes: How clients send these keys, as security schemes of OpenAPI, by the same names.
+        is_only_way: Whether nothing but keys is accepted.
+    """
+
+    scopes: Mapping[str, tuple[str, ...]]
+    schemes: Mapping[str, Mapping[str, Any]]
+    is_only_way: bool
+
+
+def key_access(handle: ServiceHandle, method: str) -> KeyAccess:
+    """Return how API keys may call a method, by the hooks that are registered so far.
+
+    Args:
+        handle: The service.
+        method: The method.
+    """
+    scopes: dict[str, tuple[str, ...]] | None = None
+    schemes: dict[str, Mapping[str, Any]] = {}
+    is_only_way = False
+    for service, metadata in _sign_in_hooks(handle, method):
+        authentication = find_authentication(service.app, metadata.get("authentication"))
+        names = _scoped_strategies(authentication).intersection(metadata["strategies"])
+        scope = metadata.get("scope") or default_scope(service.path, method)
+        # Each `authenticate` around the method has to let a key pass.
+        before = dict.fromkeys(names, ()) if scopes is None else scopes
+        scopes = {name: (*before[name], scope) for name in sorted(names & before.keys())}
+        for name in scopes:
+            if (scheme := authentication.strategy(name).security_scheme) is not None:
+                schemes[name] = scheme
+        is_only_way = is_only_way or names.issuperset(metadata["strategies"])
+    needed = {name: (*dict.fromkeys(each),) for name, each in (scopes or {}).items()}
+    sent = {name: schemes[name] for name in needed if name in schemes}
+    return KeyAccess(needed, sent, is_only_way)
+
+
+def _sign_in_hooks(handle: ServiceHandle, method: str) -> Iterator[tuple[ServiceHandle, Any]]:
+    """Yield the metadata of each `authenticate` around a method, with the service it is about."""
+    for table in (handle.app.hook_table, handle.hook_table):
+        for hook in (*table.of("around", method), *table.of("before", method)):
+            if "strategies" in (metadata := hook_metadata(hook)):
+                yield handle, metadata
+    if isinstance(handle.service, ServiceHandle):  # of a mounted application
+        yield from _sign_in_hooks(handle.service, method)
+
+
+def _scoped_strategies(service: Any) -> frozenset[str]:
+    """Return the names of the strategies whose credentials are limited to scopes."""
+    return getattr(service, "scoped_strategies", _NO_NAMES)
 
 
 class AmbientCredentials(dict[str, Any]):

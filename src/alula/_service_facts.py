@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from alula._declared import Declared
+from alula._identity import KeyAccess, key_access
 from alula._service import ServiceHandle, owning_handle
 from alula.adapters.base import AdapterService
 from alula.hooks import HookMetadata, hook_metadata
@@ -46,6 +47,7 @@ class ServiceFacts(NamedTuple):
         data: The JSON Schema of data by method.
         secured: The methods that check credentials.
         optional: Those of them that clients may also call without credentials.
+        keys: How API keys may call those of them that accept keys.
         record: The JSON Schema of its records, None if it is not known.
         signs_in: Whether it issues tokens.
         entity: Of a service that issues tokens: the property of its records that holds the user,
@@ -61,6 +63,7 @@ class ServiceFacts(NamedTuple):
     data: Mapping[str, Any]
     secured: frozenset[str]
     optional: frozenset[str]
+    keys: Mapping[str, KeyAccess]
     record: Mapping[str, Any] | None
     signs_in: bool
     entity: tuple[str, str] | None = None
@@ -129,11 +132,12 @@ class _FromHooks(NamedTuple):
     data: dict[str, Any]
     secured: set[str]
     optional: set[str]
+    keys: dict[str, KeyAccess]
     protected: set[str]
 
 
 def _read_hooks(handle: ServiceHandle) -> _FromHooks:
-    facts = _FromHooks({}, {}, set(), set(), set())
+    facts = _FromHooks({}, {}, set(), set(), {}, set())
     for method in handle.methods:
         sign_ins: list[bool] = []
         for metadata in _metadata(handle, method):
@@ -147,6 +151,9 @@ def _read_hooks(handle: ServiceHandle) -> _FromHooks:
                 facts.data[method] = _schema_of(validator)
         if sign_ins:
             facts.secured.add(method)
+            access = key_access(handle, method)
+            if access.scopes:
+                facts.keys[method] = access
             if all(sign_ins):
                 facts.optional.add(method)
         # Schemas check data behind the around hooks, and before the before hooks.
@@ -166,7 +173,7 @@ def facts_of(handle: ServiceHandle, *, max_files: int | None = None) -> ServiceF
         handle: The service.
         max_files: How many files its forms may have, None if that is not known.
     """
-    query, data, secured, optional, protected = _read_hooks(handle)
+    query, data, secured, optional, keys, protected = _read_hooks(handle)
     innermost = owning_handle(handle)
     for method, declared in innermost.declared.items():
         if method in handle.methods and declared.data not in {UNSET, type(None)}:
@@ -206,6 +213,7 @@ def facts_of(handle: ServiceHandle, *, max_files: int | None = None) -> ServiceF
         data,
         frozenset(secured),
         frozenset(optional),
+        keys,
         record,
         signs_in,
         entity,

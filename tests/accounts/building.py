@@ -121,6 +121,7 @@ async def sql_stores(database: Database, name: str, *, clears: Sequence[str]) ->
             Column("data", Text, nullable=False),
             Column("count", Integer, nullable=False),
             Column("createdAt", BigInteger, nullable=False),
+            Column("usedAt", BigInteger),
             Column("expiresAt", BigInteger, nullable=False, index=True),
         ),
     ]

@@ -42,7 +42,7 @@ async def test_anybody_can_register_and_sign_in(app):
     assert (answer.status, answer.json["user"]["email"]) == (201, "bob@example.com")
 
 
-@pytest.mark.parametrize("url", ["/users", "/users/0", "/notes", "/me", "/report", "/export"])
+@pytest.mark.parametrize("url", ["/users", "/users/0", "/notes", "/me", "/report", "/status"])
 async def test_all_else_is_for_those_who_are_signed_in(app, url):
     assert (await call(app, url=url)).status == 401
 
@@ -61,14 +61,29 @@ async def test_the_token_of_a_link(app, token):
     assert (await call(app, url=f"/me?access_token={token}")).status == 401
 
 
-async def test_an_api_key(page, app, token):
-    key = await page["new_key"](0)
-    answer = await call(app, url="/export", headers={"x-api-key": key})
-    assert answer.json == {"for": "ada@example.com"}
-    for headers in ({"x-api-key": "wrong"}, {"x-api-key": ""}, {"authorization": token}):
-        assert (await call(app, url="/export", headers=headers)).status == 401
-    answer = await post_json(app, {"strategy": "api-key", "apiKey": "k"}, "/authentication")
-    assert answer.status == 401
+async def test_an_api_key(page):
+    machines, key = page["machines"], page["api_key"]
+    answer = await call(machines, url="/export", headers={"authorization": f"ApiKey {key}"})
+    assert answer.json == {"for": "CI"}
+    for text in (key, f"Bearer {key}", f"ApiKey {key}x"):
+        answer = await call(machines, url="/export", headers={"authorization": text})
+        assert answer.status == 401
+    data = {"strategy": "apiKey", "apiKey": key}
+    assert (await post_json(machines, data, "/authentication")).status == 401
+
+
+async def test_a_certificate(app):
+    await app.service("users").create(
+        {"email": "robot@example.com", "password": "battery staple", "certificate": "robot"}
+    )
+    for ip, name, status in (
+        ("10.0.0.5", "robot", 200),
+        ("10.0.0.5", "other", 401),
+        ("10.0.0.6", "robot", 401),
+    ):
+        headers = {"x-client-certificate": name}
+        answer = await call(app, url="/status", headers=headers, client=(ip, 1))
+        assert answer.status == status
 
 
 async def test_claims_of_ones_own(page):

@@ -83,7 +83,7 @@ class TestAuthentication:
         if not await users.find(query={"email": "eve@example.com"}):
             eve = {"email": "eve@example.com", "password": "of Eve alone", "id": 9}
             made = await post_json(
-                app, {**eve, "role": "admin", "keyHash": "x", "roles": ["a"]}, "/users"
+                app, {**eve, "role": "admin", "certificate": "x", "roles": ["a"]}, "/users"
             )
             assert made.status == 201
         (record,) = await users.find(query={"email": "eve@example.com"})
@@ -105,14 +105,15 @@ class TestAuthentication:
         assert found == []
         assert await app.service("users").get(0) == before
 
-    async def test_nobody_chooses_a_role_or_a_key(self, page, people):
+    async def test_nobody_chooses_a_role_or_a_certificate(self, page, people):
         app, (_, eve, record) = page["app"], people
         assert record.keys() == {"id", "email", "password"}
-        body = json.dumps({"role": "admin", "keyHash": page["hash_of"]("mine")}).encode()
+        body = json.dumps({"role": "admin", "certificate": "mine"}).encode()
         url = f"/users/{record['id']}"
         assert (await call(app, "PATCH", url, body, {**KIND, **eve})).status == 200
         assert (await app.service("users").get(record["id"])).keys() == {"id", "email", "password"}
-        assert (await call(app, url="/export", headers={"x-api-key": "mine"})).status == 401
+        headers = {"x-client-certificate": "mine"}
+        assert (await call(app, url="/status", headers=headers)).status == 401
 
     async def test_nobody_takes_an_address_twice(self, page):
         data = {"email": "ada@example.com", "password": "of Eve alone"}
@@ -133,18 +134,15 @@ class TestAuthentication:
         for method in ("PUT", "PATCH"):
             assert (await call(app, method, url, body, {**KIND, **ada})).json["ownerId"] == 0
 
-    async def test_the_database_has_no_key(self, page, people):
-        app, (ada, _, _) = page["app"], people
-        key = await page["new_key"](0)
-        stored = await app.service("users").get(0)
-        assert key not in json.dumps(stored, default=str)
-        assert (await call(app, url="/export", headers={"x-api-key": key})).status == 200
+    async def test_the_database_has_no_key(self, page):
+        machines, key = page["machines"], page["api_key"]
+        (stored,) = await machines.service("credentials").find(query={"kind": "key"})
+        secret = key.split("_")[2]
+        assert secret not in json.dumps(stored, default=str)
         # What somebody reads in the database is not a key.
-        for wrong in (stored["keyHash"], "", stored["password"]):
-            assert (await call(app, url="/export", headers={"x-api-key": wrong})).status == 401
-        assert "keyHash" not in (await call(app, url="/users/0", headers=ada)).json
-        answer = await call(app, url="/users?keyHash[$gt]=a", headers=ada)
-        assert answer.status == 400
+        for wrong in (stored["secret"], stored["id"], key.replace(secret, stored["secret"][:43])):
+            headers = {"authorization": f"ApiKey {wrong}"}
+            assert (await call(machines, url="/export", headers=headers)).status == 401
 
     async def test_a_sign_up_is_no_way_around(self, page):
         app = page["app"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Final, NamedTuple
 
+from alula._identity import key_access
 from alula._service import ServiceHandle, owning_handle
 from alula._user_code import name_of
 from alula.hooks import HookTable
@@ -56,6 +58,7 @@ class MethodListing(NamedTuple):
         header: The value of ``X-Service-Method``: of a custom method whose own path is that of
             another service. None for all others.
         hooks: The hooks in the order in which they run; an around hook is listed where it starts.
+        scopes: The scopes that an API key needs; empty where no key is accepted.
     """
 
     name: str
@@ -63,6 +66,7 @@ class MethodListing(NamedTuple):
     path: str | None
     header: str | None
     hooks: list[HookListing]
+    scopes: list[str]
 
 
 class ServiceListing(NamedTuple):
@@ -102,9 +106,11 @@ def list_services(services: Mapping[str, ServiceHandle]) -> list[ServiceListing]
                 verb, rest = _REQUESTS.get(name, ("POST", f"/{name}"))
                 header = name if name not in _REQUESTS and f"{path}{rest}" in services else None
                 address = f"/{path}" if header else f"/{path}{rest}"
-                methods.append(MethodListing(name, verb, address, header, hooks))
+                keys = key_access(handle, name).scopes.values()
+                scopes = [*dict.fromkeys(chain.from_iterable(keys))]
+                methods.append(MethodListing(name, verb, address, header, hooks, scopes))
             else:
-                methods.append(MethodListing(name, None, None, None, hooks))
+                methods.append(MethodListing(name, None, None, None, hooks, []))
         listings.append(ServiceListing(path, methods))
     return listings
 

@@ -1,19 +1,26 @@
-"""`Accounts`: the options, their checks, and what they register."""
+"""`Accounts`: the options, their checks, and what they register.
+
+Without a mailer there are no links and codes. The options that need them are errors then.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Final, Literal, overload
 from urllib.parse import urlsplit
 
 from alula._context import Params
 from alula._identity import Application, find_authentication
+from alula.accounts._api_key_service import ApiKeyService
+from alula.accounts._api_key_strategy import ApiKeyStrategy
+from alula.accounts._api_keys import STRATEGY, ApiKeys
 from alula.accounts._mail import ConsoleMailer, Mailer, Outbox
 from alula.accounts._management import AuthManagement, password_strategy
 from alula.accounts._messages import Messages
 from alula.accounts._proofs import Proofs
+from alula.accounts._session_list import PATH as SESSION_LIST
 from alula.accounts._session_list import SessionList
 from alula.accounts._strategies import (
     LinkStrategy,
@@ -22,13 +29,46 @@ from alula.accounts._strategies import (
     bind_browser,
 )
 from alula.accounts._texts import KINDS, Locale, Text
-from alula.accounts._users import PasswordRules, UserHooks
+from alula.accounts._users import PasswordRules, UserHooks, forget_removed_users
+from alula.authentication import LocalStrategy
 
 __all__ = ["Accounts"]
 
 _PATH: Final = "authManagement"
 _THIS_MACHINE: Final = re.compile(r"localhost|.+\.localhost|127(\.\d+){3}|::1")
 _SENDER: Final = re.compile(r"[^\r\n<>@]*<[^\s<>@]+@[^\s<>@]+>|[^\s<>@]+@[^\s<>@]+")
+_HEADER: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+
+_OF_MAILS: Final = (
+    "sender",
+    "links",
+    "verify_email",
+    "register",
+    "check_unique",
+    "codes",
+    "code_tries",
+    "magic_link",
+    "min_password",
+    "password_check",
+    "locale",
+    "texts",
+)
+_OF_KEYS: Final = ("key_prefix", "header", "bearer")
+
+
+class _ApiKeysOption:
+    """The option ``api_keys`` of `Accounts`: given as True or False, and read as `ApiKeys`."""
+
+    @overload
+    def __get__(self, accounts: None, owner: object) -> bool: ...
+    @overload
+    def __get__(self, accounts: Accounts, owner: object) -> ApiKeys: ...
+    def __get__(self, accounts: Accounts | None, owner: object) -> bool | ApiKeys:
+        return False if accounts is None else accounts.__dict__["api_keys"]
+
+    def __set__(self, accounts: Accounts, value: bool) -> None:
+        _check_choice("api_keys", value, (True, False))
+        accounts.__dict__["api_keys"] = ApiKeys(accounts.store, accounts.key_prefix, is_on=value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +76,16 @@ class Accounts:
     """Options of accounts, for ``app.configure(Accounts(...))``.
 
     Configure it after the authentication service, which needs sessions, and after its users. It
-    registers the service ``authManagement``, which FeathersJS front ends know, the service
-    ``account/sessions``, which lists one's sessions, and hooks on the users' service.
+    registers the service ``account/sessions``, which lists one's sessions. With a mailer, it
+    registers the service ``authManagement``, which FeathersJS front ends know, and hooks on the
+    users' service. With ``api_keys``, it registers the service ``account/api-keys``.
 
     Args:
-        store: The path of a service that stores hashes of links and codes; closed to clients.
-        mailer: Sends the mails: `SMTP`, `ConsoleMailer`, `MemoryMailer`, or your own.
+        store: The path of a service that stores hashes of links, codes and keys; closed to
+            clients.
+        mailer: Sends the mails: `SMTP`, `ConsoleMailer`, `MemoryMailer`, or your own. None for an
+            application without mails, where the next options up to ``texts`` have no effect, but
+            for ``authentication``.
         sender: Who sends them: ``"Example <no-reply@app.example>"``.
         links: Where the links of mails lead to, with ``{token}``: ``"verify"`` and ``"reset"``, and
             ``"link"`` with ``magic_link``.
@@ -49,7 +93,8 @@ class Accounts:
         email_field: The property of users that has the address.
         verified_field: The property that says whether it is proved.
         verify_email: Whether addresses are proved: ``"soft"`` asks for it, ``"required"`` refuses
-            to sign in before, and ``"off"`` does not ask at a sign-up.
+            to sign in before, and ``"off"`` does not ask at a sign-up. None for ``"soft"`` with a
+            mailer, ``"off"`` without one.
         register: Whether ``{"strategy": "register", ...}`` signs up and in at once. Its answer
             tells whether an address is taken.
         check_unique: Whether the action ``checkUnique`` tells whether an address is taken.
@@ -62,6 +107,13 @@ class Accounts:
         locale: The language of the mails: ``"en"`` or ``"de"``.
         texts: By kind of mail, a function of the `Mail` and the locale that returns subject, text
             and HTML.
+        api_keys: Whether users have API keys. The attribute ``api_keys`` is then an `ApiKeys`, by
+            which your own code creates some.
+        key_prefix: How keys begin. Scanners find keys in public code by it.
+        header: A header that may have a key, such as ``"X-API-Key"``. None for ``Authorization:
+            ApiKey <key>`` alone.
+        bearer: Whether ``Authorization: Bearer <key>`` counts, too, for tools that send nothing
+            else.
 
     Raises:
         ValueError: An option is not valid; the message says what to do.
@@ -80,13 +132,13 @@ class Accounts:
     """
 
     store: str
-    mailer: Mailer = field(repr=False)
-    sender: str
-    links: Mapping[str, str]
+    mailer: Mailer | None = field(default=None, repr=False)
+    sender: str | None = None
+    links: Mapping[str, str] = field(default_factory=dict[str, str])
     authentication: str | None = None
     email_field: str = "email"
     verified_field: str = "isVerified"
-    verify_email: Literal["soft", "required", "off"] = "soft"
+    verify_email: Literal["soft", "required", "off"] | None = None
     register: bool = False
     check_unique: bool = False
     codes: bool = False
@@ -96,13 +148,43 @@ class Accounts:
     password_check: Callable[[str], str | None] | None = None
     locale: Locale = "en"
     texts: Mapping[str, Text] = field(default_factory=dict[str, Text])
+    key_prefix: str = "alu"
+    api_keys: _ApiKeysOption = _ApiKeysOption()
+    header: str | None = None
+    bearer: bool = False
     _outbox: Outbox = field(default_factory=Outbox, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_choice("verify_email", self.verify_email, ("soft", "required", "off"))
+        if self.mailer is None:
+            self._check_unused(_OF_MAILS, "mailer=SMTP(...), sender=... and links=...")
+        else:
+            self._check_mail_options()
+        if not self.api_keys.is_on:
+            self._check_unused(_OF_KEYS, "api_keys=True")
+        if self.header is not None and not _HEADER.fullmatch(self.header):
+            raise ValueError(f"header is {self.header!r}; name one such as 'X-API-Key'")
+        if self.header is not None and self.header.lower() == "authorization":
+            raise ValueError("keys may always come in Authorization; header names a further one")
+        _check_choice("bearer", self.bearer, (True, False))
+
+    def _check_unused(self, names: tuple[str, ...], needed: str) -> None:
+        """Check that options which have no effect are not set.
+
+        Raises:
+            ValueError: One is.
+        """
+        for option in fields(self):
+            if option.name in names:
+                factory, value = option.default_factory, getattr(self, option.name)
+                unset = option.default if factory is MISSING else factory()
+                if value not in (unset, "off"):
+                    raise ValueError(f"{option.name} has no effect without {needed}; add that")
+
+    def _check_mail_options(self) -> None:
+        _check_choice("verify_email", self.verify_email, ("soft", "required", "off", None))
         _check_choice("magic_link", self.magic_link, (True, False, "anywhere"))
         _check_choice("locale", self.locale, ("en", "de"))
-        if not _SENDER.fullmatch(self.sender):
+        if self.sender is None or not _SENDER.fullmatch(self.sender):
             raise ValueError(f"sender is {self.sender!r}; write 'Example <no-reply@app.example>'")
         for name, number in (("min_password", self.min_password), ("code_tries", self.code_tries)):
             if type(number) is not int or number < 1:
@@ -121,8 +203,9 @@ class Accounts:
             _check_link(name, link)
 
     async def idle(self) -> None:
-        """Wait until all mails are sent, for tests."""
+        """Wait until all mails are sent and the last uses of keys are stored, for tests."""
         await self._outbox.idle()
+        await self.api_keys.idle()
 
     def __call__(self, app: Application) -> None:
         """Register what the options ask for; ``app.configure`` calls it.
@@ -130,21 +213,40 @@ class Accounts:
         Raises:
             ValueError: Something that it needs is missing; the message says what to do.
         """
-        if isinstance(self.mailer, ConsoleMailer) and getattr(app, "debug", False) is not True:
+        authentication = self._authentication_of(app)
+        entities = authentication.entities
+        if self.mailer is not None and self.sender is not None:
+            self._add_mails(app, authentication, self.mailer, self.sender)
+        elif self.api_keys.is_on:
+            forget_removed_users(entities.handle, entities.id_name, self.api_keys.forget)
+        SessionList(authentication).offer(app, self.authentication)
+        if self.api_keys.is_on:
+            self._add_api_keys(app, authentication)
+
+    def _add_api_keys(self, app: Application, authentication: Any) -> None:
+        strategy = ApiKeyStrategy(self.api_keys, header=self.header, takes_bearer=self.bearer)
+        # First: the strategy of access tokens would take a bearer key for a token.
+        authentication.offer(STRATEGY, strategy, looks_first=self.bearer)
+        ApiKeyService(self.api_keys, authentication).offer(app, self.authentication)
+
+    def _add_mails(
+        self, app: Application, authentication: Any, mailer: Mailer, sender: str
+    ) -> None:
+        """Register what proves addresses, and what needs that."""
+        if isinstance(mailer, ConsoleMailer) and getattr(app, "debug", False) is not True:
             raise ValueError(
                 "ConsoleMailer prints links that sign people in, so it works in debug mode only:"
                 " set ALULA_DEBUG=1 for development, and use SMTP otherwise"
             )
-        authentication = self._authentication_of(app)
-        entities, local = authentication.entities, password_strategy(authentication)
+        entities, local = authentication.entities, self._password_strategy(authentication)
         Params.declare("accounts")
         proofs = Proofs(self.store, codes=self.codes, tries=self.code_tries)
         messages = Messages(
             authentication,
             proofs,
             self._outbox,
-            mailer=self.mailer,
-            sender=self.sender,
+            mailer=mailer,
+            sender=sender,
             links=self.links,
             texts=self.texts,
             locale=self.locale,
@@ -174,7 +276,6 @@ class Accounts:
         )
         hooks.register(entities.handle, entities.id_name, local.secret_fields)
         app.use(_PATH, management, methods=["create"])
-        SessionList(authentication).offer(app, self.authentication)
         self._add_ways_in(app, authentication, management, messages)
 
     def _authentication_of(self, app: Application) -> Any:
@@ -182,13 +283,22 @@ class Accounts:
         authentication = find_authentication(app, self.authentication)
         if authentication is None:
             raise ValueError("configure Accounts after the authentication service is registered")
-        if _PATH in app.services:
-            raise ValueError(f"there is a service at {_PATH!r} already; configure Accounts once")
+        for path in (SESSION_LIST, _PATH):
+            if path in app.services:
+                raise ValueError(f"there is a service at {path!r} already; configure Accounts once")
         if authentication.sessions is None:
             raise ValueError(
                 "Accounts needs sessions, which end when a password changes:"
                 " AuthenticationService(app, sessions='sessions')"
             )
+        return authentication
+
+    def _password_strategy(self, authentication: Any) -> LocalStrategy:
+        """Return the strategy that checks passwords, and check that it fits.
+
+        Raises:
+            ValueError: It does not, or there is none.
+        """
         local = password_strategy(authentication)
         if local.entity_username_field != self.email_field:
             raise ValueError(
@@ -200,7 +310,7 @@ class Accounts:
                 "Accounts stores addresses without capitals, so people sign in however they type"
                 f" theirs: register({local.name!r}, LocalStrategy(fold_username=True))"
             )
-        return authentication
+        return local
 
     def _add_ways_in(
         self, app: Application, authentication: Any, management: AuthManagement, messages: Messages

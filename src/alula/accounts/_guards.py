@@ -66,6 +66,7 @@ def recent(seconds: int) -> Hook:
         ValueError: ``seconds`` is not a whole number above 0.
         NotAuthenticated: By the hook: the sign-in is older, or nobody is signed in. ``data.code``
             is then ``"not_recent"``, and the header ``WWW-Authenticate`` is that of RFC 9470.
+        Forbidden: By the hook: the caller has an API key, which never signs in.
 
     Examples:
         >>> from alula import App
@@ -83,6 +84,8 @@ def recent(seconds: int) -> Hook:
         params = context.params
         if params.provider is not None:
             authentication: Mapping[str, Any] = params.authentication or {}
+            if "scopes" in authentication:  # an API key, which cannot sign in again
+                raise Forbidden("This needs a person who is signed in, and accepts no key")
             payload: Mapping[str, Any] = authentication.get("payload") or {}
             signed_in_at = payload.get("auth_time")
             if type(signed_in_at) is not int or signed_in_at < time.time() - seconds:

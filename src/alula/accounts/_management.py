@@ -17,13 +17,19 @@ from secrets import token_urlsafe
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from alula._context import Params
-from alula._gcra import too_many_requests
 from alula._identity import Application, identify
-from alula._shares import network_of
 from alula.accounts._addresses import folded_address
+from alula.accounts._budgets import charge_network
 from alula.accounts._mail import Outbox
 from alula.accounts._messages import Messages
-from alula.accounts._proofs import CODE_DIGITS, TOKEN_LENGTH, Proofs, Purpose, StoredProof
+from alula.accounts._proofs import (
+    CODE_DIGITS,
+    PURPOSES,
+    TOKEN_LENGTH,
+    Proofs,
+    Purpose,
+    StoredProof,
+)
 from alula.accounts._refusals import refusal
 from alula.accounts._strategies import browser_of
 from alula.accounts._users import PasswordRules
@@ -238,7 +244,7 @@ class AuthManagement:
         await self._patch(user_id, data, proof.purpose)
         if proof.purpose == "undo":
             await self._authentication.sessions.end_all(user_id)
-            await self._proofs.forget(user_id)
+            await self._proofs.forget(user_id, *PURPOSES)
             self._messages.restored({**user, self._address: address})
         return await self._shown(user_id, params)
 
@@ -264,6 +270,8 @@ class AuthManagement:
         user_id = self._entities.id_of(user)
         await self._patch(user_id, {self._password: hashed, self._verified: True}, proof.purpose)
         await self._proofs.forget(user_id, "verify", "reset", "link", "change")
+        if user.get(self._verified) is not True:  # a stranger may have created the account
+            await self._proofs.forget(user_id, "key")
         self._messages.password_changed(user)
         return await self._shown(user_id, params)
 
@@ -293,13 +301,14 @@ class AuthManagement:
         """Note that somebody who has signed in by a link reads the mails of the address.
 
         If that was not proved before, a stranger may have made the account and know its password.
-        So the password ends, and so do all sessions.
+        So the password ends, and so do all sessions and API keys.
         """
         user = await self._entities.get(user_id, Params())
         if user.get(self._verified) is not True:
             password = await self._local.hash_password(token_urlsafe(32))
             data = {self._verified: True, self._password: password}
             await self._patch(self._entities.id_of(user), data, "link")
+            await self._proofs.forget(user_id, "key")
 
     # -- with a password -----------------------------------------------------------------------
 
@@ -457,11 +466,7 @@ class AuthManagement:
         Raises:
             TooManyRequests: It is spent.
         """
-        throttle, network = self._authentication.throttle, network_of(params.ip)
-        if throttle is None or params.provider is None or network is None:
-            return
-        if wait := await throttle.take(f"accounts: {what} of a network", network, tries, "1h"):
-            raise too_many_requests("Too many requests from this address", wait * 1000)
+        await charge_network(self._authentication, what, params, tries)
 
 
 def password_strategy(authentication: Any) -> LocalStrategy:

@@ -7,7 +7,7 @@ stored is completed directly around the method, behind all other hooks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final, Protocol
 
 from alula._context import HookContext
@@ -21,7 +21,7 @@ from alula.errors import Conflict, MethodNotAllowed
 from alula.hooks import Next
 from alula.types import Id, is_list, is_mapping
 
-__all__ = ["PasswordRules", "UserHooks"]
+__all__ = ["PasswordRules", "UserHooks", "forget_removed_users"]
 
 _NEWS: Final = "news of accounts"
 """The attribute of a context with what its call has to tell by mail. No hook sets one like it."""
@@ -117,7 +117,7 @@ class UserHooks:
         changes = {"create", "update", "patch"}.intersection(owner.hook_methods())
         owner.hook_table.add_outermost(self.check_client, changes)
         owner.add_innermost(self.complete, changes)
-        owner.add_innermost(self.forget_removed, {"remove"}.intersection(owner.hook_methods()))
+        forget_removed_users(users, id_name, self._proofs.forget)
 
     async def check_client(self, context: HookContext, next: Next) -> None:
         """Check what a client sends, and tell by mail what has come of it.
@@ -162,18 +162,6 @@ class UserHooks:
         if context.method == "create" and self._asks_for_proof:
             ids = record_ids(context.result, None, self._id) or ()
             news += [(self._news.signed_up, user_id) for user_id in ids]
-
-    async def forget_removed(self, context: HookContext, next: Next) -> None:
-        """Remove the links and codes of users who are removed, before it and again after it.
-
-        Databases give ids again, and no left-over link may belong to the next user. Links that are
-        sent in between are removed by the second time.
-        """
-        if context.id is not None:
-            await self._proofs.forget(context.id)
-        await next()
-        for user_id in record_ids(context.result, context.id, self._id) or ():
-            await self._proofs.forget(user_id)
 
     def _checked(self, record: object, method: str) -> object:
         """Return what a client may set of a user.
@@ -221,3 +209,28 @@ class UserHooks:
         address = record.get(self._address) if is_mapping(record) else None
         if isinstance(address, str) and await self._proofs.reserved_for(address) is not None:
             raise Conflict("This address is taken", errors={self._address: "Already taken."})
+
+
+def forget_removed_users(
+    users: ServiceHandle, id_name: str, forget: Callable[[Id], Awaitable[object]]
+) -> None:
+    """Remove what is stored of users who are removed, before it and again after it.
+
+    Databases give ids again, and no left-over link or key may belong to the next user. What is
+    stored in between is removed by the second time.
+
+    Args:
+        users: The handle of the users' service.
+        id_name: The property that holds the id of a user.
+        forget: Removes all of one user.
+    """
+
+    async def forget_removed(context: HookContext, next: Next) -> None:
+        if context.id is not None:
+            await forget(context.id)
+        await next()
+        for user_id in record_ids(context.result, context.id, id_name) or ():
+            await forget(user_id)
+
+    owner = owning_handle(users)
+    owner.add_innermost(forget_removed, {"remove"}.intersection(owner.hook_methods()))

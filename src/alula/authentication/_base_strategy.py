@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
 from alula._context import Params
+from alula._identity import SentRequest
 from alula.authentication._entities import check_property, without
 from alula.errors import NotAuthenticated
 
-__all__ = ["AuthenticationStrategy", "Credentials", "Parsed", "Parser"]
+__all__ = ["AuthenticationStrategy", "Credentials", "Parsed", "Parser", "is_sent_twice"]
 
 Credentials: TypeAlias = Mapping[str, Any]
 """What a client sends to show who it is: ``strategy``, and what that strategy needs."""
@@ -33,6 +34,11 @@ class AuthenticationStrategy:
         looks_up_account: Whether `authenticate` calls ``self.authentication.account_found(id,
             params)`` after it has looked for the account, and before it checks the credentials.
             The throttle then counts by account. Otherwise it counts by the name in `account_of`.
+        has_scopes: Whether its credentials are limited to scopes, such as API keys: `authenticate`
+            then returns them as ``scopes`` in ``authentication``. The hook `authenticate` refuses
+            calls that lack a scope; the scope ``"*"`` is all of them.
+        security_scheme: How clients send credentials that have scopes, as a security scheme of
+            OpenAPI; None leaves them out of descriptions.
         methods: How users sign in with it, as in RFC 8176: ``("pwd",)`` for a password. With
             sessions, tokens have them in the claim ``amr``.
 
@@ -53,6 +59,8 @@ class AuthenticationStrategy:
     secret_fields: tuple[str, ...] = ()
     can_be_guessed: bool = True
     looks_up_account: bool = False
+    has_scopes: bool = False
+    security_scheme: Mapping[str, Any] | None = None
     methods: tuple[str, ...] = ()
 
     def register(self, name: str, authentication: Any) -> None:
@@ -92,7 +100,8 @@ class AuthenticationStrategy:
             (``"user"``) the record of the user. All of it except ``accessToken`` is copied into
             ``params``. An ``id`` beside ``strategy`` names the credentials: a real-time connection
             that was opened with them ends with
-            ``self.authentication.connections.announce(self.name, [id])``.
+            ``self.authentication.connections.announce(self.name, [id])``. With an ``expiresAt``,
+            in milliseconds since 1970, it ends at that time.
 
         Raises:
             NotAuthenticated: The credentials are not valid.
@@ -138,3 +147,14 @@ class AuthenticationStrategy:
             res: The response.
         """
         return None
+
+
+def is_sent_twice(req: SentRequest, header: bytes) -> bool:
+    """Tell whether a request has a header twice. A proxy may have checked the other value.
+
+    Args:
+        req: The request.
+        header: The name of the header in lower case.
+    """
+    sent = req.scope["headers"]
+    return len(req.sent_headers) < len(sent) and sum(name == header for name, _ in sent) > 1

@@ -54,9 +54,12 @@ class SignIn:
         keys: Under what `SignedInConnections` finds it, each a kind and an id: ``("user", "1")``,
             ``("session", "...")``, or the name of a strategy and the id of credentials.
         expires: When the credentials expire, in seconds since 1970.
+        has_scopes: Whether they are limited to scopes, as those of a key are.
 
     Attributes:
         user_id: The id of the user, as text; None without users.
+        hidden_user: The name under which calls that have not passed `authenticate` must not find
+            the user; None where they may.
         channels: The channels that the connection was in before anybody signed in.
         is_stale: Whether the record of the user changed since it was loaded.
         is_ended: Whether the credentials must no longer be accepted here.
@@ -71,6 +74,8 @@ class SignIn:
         credentials: Credentials,
         keys: Mapping[str, object],
         expires: float = math.inf,
+        *,
+        has_scopes: bool = False,
     ) -> None:
         self.owner = owner
         self.connection = connection
@@ -78,6 +83,8 @@ class SignIn:
         self.keys = {kind: str(key) for kind, key in keys.items() if key is not None}.items()
         self.user_id = dict(self.keys).get("user")
         self.expires = expires
+        # Which scope a key needs is up to `authenticate`. Without one, nobody knows its user.
+        self.hidden_user = owner.entity if has_scopes else None
         self.channels: frozenset[str] = frozenset()
         self.is_stale = self.is_ended = self.is_signing_out = False
         self.timer: asyncio.TimerHandle | None = None
@@ -154,6 +161,12 @@ class SignedInConnections:
             self._channels.on_signal(self._topic, lambda data: self._apply(*data))
             # A message that was missed may have been about the end of any session.
             self._channels.on_gap(lambda: self._apply("changed", None))
+
+    @property
+    def entity(self) -> str | None:
+        """The name of a user's record in params, None without users."""
+        name: str | None = self._authentication.entity
+        return name
 
     # -- sign-in and sign-out ------------------------------------------------------------------
 
@@ -233,7 +246,14 @@ class SignedInConnections:
         else:
             user = None if entities is None else entities.id_of(result.get(entities.name))
             keys = {"user": user, name: details.get("id")}
-            await self._bind(SignIn(self, connection, {**details, **credentials}, keys), params)
+            sign_in = SignIn(
+                self,
+                connection,
+                {**details, **credentials},
+                keys,
+                has_scopes=name in authentication.scoped_strategies,
+            )
+            await self._bind(sign_in, params)
         context = HookContext(authentication.app, self._handle, "create", params)
         context.event, context.result = None, result
         authentication.app.emit("login", result, params, context)
@@ -285,6 +305,9 @@ class SignedInConnections:
                 raise session_ended()
             if not sign_in.is_stale:
                 self._stale.pop(sign_in, None)
+                details: Mapping[str, Any] = result.get("authentication") or {}
+                if (expires_at := details.get("expiresAt")) is not None:  # of a key
+                    sign_in.expires = expires_at / 1000
                 return result
 
     # -- what ends a sign-in -------------------------------------------------------------------
@@ -411,6 +434,8 @@ class SignedInConnections:
 
     def _watch(self, sign_in: SignIn) -> None:
         """End a sign-in when its credentials expire."""
+        if sign_in.timer is not None:
+            sign_in.timer.cancel()
         delay = sign_in.expires - time.time()
         if delay <= 0:
             self._end(sign_in)
@@ -430,6 +455,8 @@ class SignedInConnections:
         """
         self._end(sign_in)
         if sign_in.is_current:
+            if "accessToken" not in sign_in.credentials:
+                raise NotAuthenticated("The key has expired")
             self._authentication.verify_access_token(sign_in.credentials["accessToken"])
 
     # -- users that changed ---------------------------------------------------------------------
@@ -491,6 +518,7 @@ class SignedInConnections:
         if sign_in.is_current:
             before = connection.get(entity)
             connection[entity] = result.get(entity)
+            self._watch(sign_in)  # a key may now expire at another time
             self._authentication.app.emit("user_changed", connection, before)
 
     # -- helpers -------------------------------------------------------------------------------

@@ -12,8 +12,11 @@ from alula._identity import (
     Application,
     authentication_at,
     authentication_lookup,
+    check_scope,
+    default_scope,
     find_authentication,
     identify,
+    scope_option,
     strategies_of,
 )
 from alula._service import ServiceHandle
@@ -21,7 +24,7 @@ from alula._service_object import check_multi
 from alula.authentication._entities import check_property, without
 from alula.authentication._passwords import HashedPassword
 from alula.errors import BadRequest, Conflict, FrameworkError
-from alula.hooks import Next, annotate_hook, hook_factory, hook_metadata
+from alula.hooks import HookMetadata, Next, annotate_hook, hook_factory, hook_metadata
 from alula.outgoing import public_part
 from alula.outgoing._redaction import (
     check_hidden,
@@ -52,11 +55,14 @@ def authenticate(
     service: str | None = None,
     strategies: Iterable[str] | None = None,
     optional: bool = False,
+    scope: str | None = None,
 ) -> Hook:
     """Return a hook that checks the credentials of a call: a before or an around hook.
 
     It sets ``params.user``, ``params.authentication`` and ``params.authenticated``. Internal calls
     pass without credentials.
+
+    An API key has to have a scope. Who signs in has all scopes.
 
     Args:
         names: Names of the allowed strategies: ``authenticate("jwt")``.
@@ -64,10 +70,13 @@ def authenticate(
         strategies: The names, for use with ``service``.
         optional: Whether clients may call without credentials. Such a call has no
             ``params.user``. Wrong credentials are refused all the same.
+        scope: The scope that an API key needs: ``"reports:read"``. None for the path of the service
+            with ``:read`` for `find` and `get`, and ``:write`` for all other methods.
 
     Raises:
-        TypeError: No strategy is named.
+        TypeError: No strategy is named, or the scope is not one.
         NotAuthenticated: By the hook: the call has no valid credentials.
+        Forbidden: By the hook: an API key lacks the scope, or its strategy is not named.
         RuntimeError: By the hook: it is neither a before nor an around hook.
 
     Examples:
@@ -78,12 +87,15 @@ def authenticate(
         >>> notes = app.service("notes").hooks(around=[authenticate("jwt")])
     """
     allowed = strategies_of("authenticate", names, strategies)
+    scope_option("authenticate", scope)
     authentication_of = authentication_lookup(service)
 
     async def check_caller(context: HookContext, next: Next | None = None) -> None:
         if context.type not in {"before", "around"}:
             raise RuntimeError("authenticate(...) is a before or an around hook")
-        await identify(authentication_of(context.app), context.params, allowed, optional=optional)
+        service, params = authentication_of(context.app), context.params
+        await identify(service, params, allowed, optional=optional)
+        check_scope(service, params, scope or default_scope(context.path, context.method))
         if next is not None:
             await next()
 
@@ -100,6 +112,7 @@ def authenticate(
         strategies=allowed,
         authentication=service,
         is_optional=optional,
+        scope=scope,
         kinds=("before", "around"),
     )
 
@@ -113,6 +126,7 @@ def check_hooks(authentication: Any, app: Application) -> None:
 
     Raises:
         LookupError: One is not registered.
+        ValueError: A hook names a scope, but no strategy whose credentials have scopes.
     """
     for handle in app.services.values():
         if isinstance(handle.service, ServiceHandle):  # of another application
@@ -129,6 +143,18 @@ def check_hooks(authentication: Any, app: Application) -> None:
                         raise LookupError(
                             f"authenticate({name!r}) of {handle!r}: {error}"
                         ) from None
+                _check_scope_has_effect(authentication, metadata, handle)
+
+
+def _check_scope_has_effect(
+    authentication: Any, metadata: HookMetadata, handle: ServiceHandle
+) -> None:
+    names, scope = metadata.get("strategies", ()), metadata.get("scope")
+    if scope is not None and authentication.scoped_strategies.isdisjoint(names):
+        raise ValueError(
+            f"authenticate({', '.join(map(repr, names))}, scope={scope!r}) of {handle!r}: none of"
+            " these strategies has scopes; name that of API keys, or leave the scope out"
+        )
 
 
 @hook_factory('hash_password("password")')

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from alula._context import Params
 from alula._identity import AmbientCredentials, SentRequest
 from alula.authentication._attempt import Extension
-from alula.authentication._base_strategy import AuthenticationStrategy
+from alula.authentication._base_strategy import AuthenticationStrategy, is_sent_twice
 from alula.authentication._entities import without
 from alula.errors import NotAuthenticated
 
@@ -117,12 +117,7 @@ class JWTStrategy(AuthenticationStrategy):
         raw = req.sent_headers.get(self._raw_header)
         if raw is None:
             return None
-        sent = req.scope["headers"]
-        if (
-            len(req.sent_headers) < len(sent)
-            and sum(name == self._raw_header for name, _ in sent) > 1
-        ):
-            # The header was sent twice. A proxy may have checked the other value.
+        if is_sent_twice(req, self._raw_header):
             return {"strategy": self.name, "accessToken": None}
         scheme, _, rest = raw.decode("latin-1").partition(" ")
         if not rest or " " in rest or "\t" in rest or scheme not in self._schemes:

@@ -93,6 +93,7 @@ class AuthenticationService:
         refresh_tokens: Creates and rotates refresh tokens; None without sessions.
         token_cookies: Sets and reads the cookies of tokens; None where there are none.
         secret_fields: Fields of a user's record that no response and no params have.
+        scoped_strategies: The names of the strategies whose credentials are limited to scopes.
         secret_ids: True: its ids are tokens, so logs leave them out.
         secret_events: True: its events have tokens, so they are never published.
 
@@ -142,6 +143,7 @@ class AuthenticationService:
         self.app = app
         self.entity = entity
         self.secret_fields: frozenset[str] = frozenset()
+        self.scoped_strategies: frozenset[str] = frozenset()
         self._strategies: dict[str, AuthenticationStrategy] = {}
         self._signing_in = (*strategies,)
         self._parsing = self._signing_in if parse_strategies is None else (*parse_strategies,)
@@ -224,6 +226,9 @@ class AuthenticationService:
         self.secret_fields = frozenset(
             field for strategy in self._strategies.values() for field in strategy.secret_fields
         )
+        self.scoped_strategies = frozenset(
+            name for name, strategy in self._strategies.items() if strategy.has_scopes
+        )
 
     def offer(
         self,
@@ -232,6 +237,7 @@ class AuthenticationService:
         *,
         parses: bool = True,
         signs_in: bool = False,
+        looks_first: bool = False,
     ) -> None:
         """Register a strategy, and say what it is for.
 
@@ -242,6 +248,8 @@ class AuthenticationService:
                 connections.
             signs_in: Whether clients can sign in with it. Otherwise it says who makes a request or
                 opens a connection, but nobody gets a token for its credentials: an API key.
+            looks_first: Whether it looks before the strategies so far. That matters if another one
+                would take its credentials for its own, such as keys for tokens.
 
         Raises:
             TypeError: It is not an `AuthenticationStrategy`.
@@ -259,6 +267,8 @@ class AuthenticationService:
         self.register(name, strategy)
         self._signing_in = _with_or_without(self._signing_in, name, is_in=signs_in)
         self._parsing = _with_or_without(self._parsing, name, is_in=parses)
+        if parses and looks_first:
+            self._parsing = (name, *(other for other in self._parsing if other != name))
 
     def strategy(self, name: str) -> AuthenticationStrategy:
         """Return the strategy with a name.

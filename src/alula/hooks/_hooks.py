@@ -47,6 +47,8 @@ class HookMetadata(TypedDict, total=False):
     """The path of the service that has these strategies, None for the default one."""
     is_optional: bool
     """Whether calls without credentials pass, too."""
+    scope: str | None
+    """The scope that an API key needs, None for that of the service and the method."""
     protects: Collection[str]
     """The names of properties that it hides from clients."""
     kinds: Collection[str]

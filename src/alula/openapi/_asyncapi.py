@@ -94,7 +94,7 @@ class _Events:
         self.operations: Part = {}
         self._schemas = Components()
         self._messages: Part = {}
-        self._is_secured = False
+        self._schemes: Part = {}
         self._streams: EventServer | None = None
         self._sockets: list[Part] = []
         for number, server in enumerate(servers, 1):
@@ -171,8 +171,15 @@ class _Events:
         """Return the operation of a stream, which the hooks of `find` protect."""
         operation = _operation(name, summary)
         if "find" in facts.secured - facts.optional:
-            self._is_secured = True
-            operation["security"] = [{"$ref": "#/components/securitySchemes/bearer"}]
+            access = facts.keys.get("find")
+            schemes: Part = {} if access is not None and access.is_only_way else {"bearer": BEARER}
+            if access is not None:  # what OpenAPI calls "apiKey" has another name here
+                keys = access.schemes.items()
+                schemes |= {key: {**scheme, "type": "httpApiKey"} for key, scheme in keys}
+            self._schemes |= schemes
+            operation["security"] = [
+                {"$ref": f"#/components/securitySchemes/{each}"} for each in schemes
+            ]
         return {**operation, "bindings": {"http": {"method": "GET", "bindingVersion": "0.3.0"}}}
 
     def _add_live_list(self, facts: ServiceFacts, name: str, *, has_stream: bool) -> None:
@@ -216,7 +223,7 @@ class _Events:
     def components(self) -> Part:
         """Return the messages and schemas that the others refer to."""
         parts: Part = {"messages": self._messages, "schemas": self._schemas.schemas}
-        return {**parts, "securitySchemes": {"bearer": BEARER}} if self._is_secured else parts
+        return {**parts, "securitySchemes": self._schemes} if self._schemes else parts
 
 
 def _message_of_list(facts: ServiceFacts, record: Part) -> Part:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 from alula._identity import find_authentication
@@ -105,6 +105,7 @@ def describe(
     paths: Part = {}
     tags: list[Part] = []
     secured = False
+    key_schemes: Part = {}
     cookies: TokenCookies | None = getattr(find_authentication(app), "token_cookies", None)
     # A plain application has no routes for files; its web application has.
     file_routes: Mapping[str, bool] = getattr(app, "file_routes", {})
@@ -114,6 +115,8 @@ def describe(
             continue
         facts = facts_of(handle, max_files=_max_files(app, handle))
         secured = secured or facts.signs_in or bool(facts.secured)
+        for access in facts.keys.values():
+            key_schemes |= access.schemes
         paths |= _ServiceOperations(
             facts,
             components,
@@ -129,6 +132,7 @@ def describe(
         "responses": {"Error": {"description": "What went wrong", "content": body}},
     }
     schemes: Part = _sign_in_schemes(cookies) if secured else {}
+    schemes |= key_schemes
     if any(file_routes.values()):
         # Signed by the server; it comes with the URL.
         schemes["signature"] = {"type": "apiKey", "in": "query", "name": "signature"}
@@ -311,7 +315,7 @@ class _ServiceOperations:
         if self._signed_urls is None or not (self._signed_urls or offered):
             return {}
         body = {"*/*": {"schema": BINARY}}
-        security = self._security(("get",))
+        security = self._security("get")
         if self._signed_urls and (security or not offered):
             signature: Part = {"signature": []}
             security = {"security": [*security.get("security", ()), signature]}
@@ -342,7 +346,7 @@ class _ServiceOperations:
             "summary": self._summary(method) + (", several at once" if several else ""),
             **self._parameters(method, member),
             "responses": self._responses(method, result, member),
-            **self._security((method,)),
+            **self._security(method),
             **self._token_change(method),
         }
         if method in {"update", "patch"}:
@@ -386,7 +390,7 @@ class _ServiceOperations:
             **self._parameters("create", member=True),
             **request,
             "responses": responses,
-            **self._security(("create",)),
+            **self._security("create"),
             **self._token_change("create"),
         }
 
@@ -399,7 +403,7 @@ class _ServiceOperations:
             **self._parameters(method, member=False, is_custom=True),
             **self._body(self._data(method)),
             "responses": self._responses(method, {}, member=False),
-            **self._security((method,)),
+            **self._security(method),
         }
 
     # -- parts ---------------------------------------------------------------------------------
@@ -451,6 +455,8 @@ class _ServiceOperations:
         errors = [] if self._is_unchecked(method) else ["400"]
         if method in facts.secured or (facts.signs_in and method == "create"):
             errors.append("401")
+        if method in facts.keys:
+            errors.append("403")
         if facts.signs_in and method == "create":
             errors.append("429")
         if member or (declared is not None and declared.route):
@@ -465,16 +471,20 @@ class _ServiceOperations:
             return False
         return declared.data is UNSET and not declared.has_query
 
-    def _security(self, methods: Sequence[str]) -> Part:
-        secured = self._facts.secured.intersection(methods)
-        needed = secured - self._facts.optional
-        # `{}` means that no credentials are needed: a POST may also be an open method.
-        open_too: list[Part] = [] if needed.issuperset(methods) else [{}]
+    def _security(self, method: str) -> Part:
+        facts = self._facts
+        if method not in facts.secured:
+            return {}
+        # `{}` means that no credentials are needed.
+        open_too: list[Part] = [{}] if method in facts.optional else []
         # The browser adds the cookie by itself, so whatever may change something needs more.
-        is_safe = _SAFE.issuperset(methods)
-        cookie: Part = {"cookie": []} if is_safe else {"cookie": [], "csrf": []}
-        cookies = [cookie] if self._has_cookie else []
-        return {"security": [*open_too, {"bearer": []}, *cookies]} if secured else {}
+        cookie: Part = {"cookie": []} if method in _SAFE else {"cookie": [], "csrf": []}
+        people: list[Part] = [{"bearer": []}, *([cookie] if self._has_cookie else [])]
+        keys: list[Part] = []
+        if (access := facts.keys.get(method)) is not None:
+            people = [] if access.is_only_way else people
+            keys = [{name: [*access.scopes[name]]} for name in access.schemes]
+        return {"security": [*open_too, *people, *keys]}
 
     def _token_change(self, method: str) -> Part:
         """Return what a method does with an access token, for pages that keep one."""

@@ -107,7 +107,45 @@ def test_json_for_programs(run):
             {"kind": "around", "level": "app", "name": "app.log_call"},
             {"kind": "error", "level": "app", "name": "app.note_error"},
         ],
+        "scopes": [],
     }
+
+
+def test_the_scopes_of_keys(tmp_path):
+    code = """
+from alula import App
+from alula.accounts import Accounts
+from alula.adapters.memory import MemoryService
+from alula.authentication import AuthenticationService, authenticate
+app = App().use("users", MemoryService(), methods=[])
+app.use("authentication", AuthenticationService(app, secret="s" * 32, sessions="sessions"))
+app.configure(Accounts(store="credentials", api_keys=True))
+app.use("notes", MemoryService(), methods=["find", "remove"])
+app.service("notes").hooks(around=[authenticate("jwt", "apiKey")])
+"""
+    with folder_with(tmp_path, code) as run:
+        lines = run("routes").stdout.splitlines()
+        assert lines[0].split() == ["SERVICE", "METHOD", "REQUEST", "SCOPE", "HOOKS"]
+        notes = [line.split() for line in lines if line.startswith("notes")]
+        assert notes[0] == [
+            "notes",
+            "find",
+            "GET",
+            "/notes",
+            "notes:read",
+            "around",
+            "authenticate",
+        ]
+        assert notes[1][4:] == ["notes:write", "around", "authenticate"]
+        created = next(line for line in lines if "account/api-keys" in line and " create " in line)
+        assert created.endswith("around authenticate; before forbid_caching, recent")
+        found = {
+            each["path"]: each["methods"] for each in json.loads(run("routes", "--json").stdout)
+        }
+        assert [method["scopes"] for method in found["notes"][:2]] == [
+            ["notes:read"],
+            ["notes:write"],
+        ]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from alula._cli.commands import (
+    api_key,
     call,
     client,
     dev,
@@ -71,3 +72,4 @@ main.command()(shell.shell)
 main.command()(openapi.openapi)
 main.command()(openapi.asyncapi)
 main.command()(client.client)
+main.add_typer(api_key.api_key)

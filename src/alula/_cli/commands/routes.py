@@ -14,13 +14,16 @@ from alula._http import METHOD_HEADER
 
 __all__ = ["routes"]
 
-_HEAD: Final = ("SERVICE", "METHOD", "REQUEST", "HOOKS")
+_HEAD: Final = ("SERVICE", "METHOD", "REQUEST", "SCOPE", "HOOKS")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")]
 
 
 def routes(application: ApplicationTarget = "app:app", as_json: AsJson = False) -> None:
-    """List the services of an application: methods, requests, and hooks in their order."""
+    """List the services of an application: methods, requests, and hooks in their order.
+
+    Where services accept API keys, a column has the scopes that these need.
+    """
     with reporting_errors(), stdout_to_stderr():
         app = load_application(application)
         services = list_services(app.services)
@@ -46,6 +49,9 @@ def routes(application: ApplicationTarget = "app:app", as_json: AsJson = False) 
                 for method in service.methods
             ),
         ]
+        if not any(method.scopes for service in services for method in service.methods):
+            place = _HEAD.index("SCOPE")
+            rows = [row[:place] + row[place + 1 :] for row in rows]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -72,8 +78,8 @@ def short_hook_name(name: str) -> str:
     return short.lstrip("_") if name.startswith("alula.") else short
 
 
-def _cells(method: MethodListing) -> tuple[str, str, str]:
-    """Return the name, the request and the hooks, such as ``before check, hash; after hide``."""
+def _cells(method: MethodListing) -> tuple[str, str, str, str]:
+    """Return the cells of a method; its hooks are ``before check, hash; after hide``."""
     request = "(internal)"
     if method.verb is not None:
         header = f" ({METHOD_HEADER.title()}: {method.header})" if method.header else ""
@@ -82,4 +88,4 @@ def _cells(method: MethodListing) -> tuple[str, str, str]:
     for hook in method.hooks:
         names.setdefault(hook.kind, []).append(short_hook_name(hook.name))
     hooks = "; ".join(f"{kind} {', '.join(group)}" for kind, group in names.items())
-    return method.name, request, hooks
+    return method.name, request, " ".join(method.scopes), hooks

@@ -11,8 +11,10 @@ from typing import Any, TypeAlias
 from alula._context import Params
 from alula._identity import (
     authentication_at,
+    check_scope,
     find_authentication,
     identify,
+    scope_option,
     strategies_of,
 )
 from alula.express._chain import Middleware, NextFunction, goes_on
@@ -30,6 +32,7 @@ def authenticate(
     service: str | None = None,
     strategies: Iterable[str] | None = None,
     optional: bool = False,
+    scope: str | None = None,
 ) -> Middleware:
     """Return middleware that only passes requests with valid credentials.
 
@@ -42,12 +45,16 @@ def authenticate(
         strategies: The names, for use with ``service``.
         optional: Whether requests without credentials pass too, without ``req.user``. Wrong
             credentials are refused all the same.
+        scope: The scope that an API key needs: ``"export:read"``. Without one, keys are refused: a
+            route has no service that would name it.
 
     Raises:
-        TypeError: No strategy is named.
+        TypeError: No strategy is named, or the scope is not one.
         NotAuthenticated: By the middleware, for a request without valid credentials.
+        Forbidden: By the middleware: an API key lacks the scope, or its strategy is not named.
     """
     allowed = strategies_of("authenticate", names, strategies)
+    scope_option("authenticate", scope)
 
     async def middleware(req: Request, res: Response, next: NextFunction) -> None:
         authentication, credentials = authentication_at(req.app, service), req.authentication
@@ -58,6 +65,7 @@ def authenticate(
         req.authentication = credentials
         params = Params(req.framework, query=req.query)
         await identify(authentication, params, allowed, optional=optional)
+        check_scope(authentication, params, scope)
         # Strategies may read the query. It must not stay in req.framework, whose properties take
         # precedence over req.query when a service is called.
         verified = {name: value for name, value in params.__dict__.items() if name != "query"}
