@@ -49,7 +49,12 @@ async def started_with_keys(*arguments: Any, **options: Any) -> World:
 
 async def new_key(world: World, *scopes: str, **options: Any) -> Any:
     """Return a key of the first user."""
-    wanted: dict[str, Any] = {"user_id": 1, "name": "CI", "scopes": scopes or ["notes:read"], **options}
+    wanted: dict[str, Any] = {
+        "user_id": 1,
+        "name": "CI",
+        "scopes": scopes or ["notes:read"],
+        **options,
+    }
     return await world.accounts.api_keys.create(**wanted)
 
 
