@@ -13,7 +13,11 @@ from alula.accounts._smtp import SMTP
 from alula.accounts.providers._provider import Claims, Provider, ProviderError
 
 if TYPE_CHECKING:
+    from alula.accounts.providers._apple import apple
     from alula.accounts.providers._github import github
+    from alula.accounts.providers._gitlab import gitlab
+    from alula.accounts.providers._google import google
+    from alula.accounts.providers._microsoft import microsoft
     from alula.accounts.providers._openid import openid
 
 __all__ = [
@@ -26,7 +30,11 @@ __all__ = [
     "MemoryMailer",
     "Provider",
     "ProviderError",
+    "apple",
     "github",
+    "gitlab",
+    "google",
+    "microsoft",
     "openid",
     "recent",
     "verified",
@@ -37,7 +45,11 @@ if not TYPE_CHECKING:  # otherwise, checkers would accept every name
     __getattr__, __dir__ = late_names(
         globals(),
         {
+            "apple": "providers._apple",
             "github": "providers._github",
+            "gitlab": "providers._gitlab",
+            "google": "providers._google",
+            "microsoft": "providers._microsoft",
             "openid": "providers._openid",
         },
     )

@@ -123,6 +123,6 @@ async def test_an_enterprise_has_hosts_of_its_own(host, web):
 
 
 def test_a_host_is_a_name():
-    for host in ("https://github.com", "github.com/x", "localhost", "github.com:1", ""):
+    for host in ("https://github.com", "github.com/x", "localhost", "github.com:x", ""):
         with pytest.raises(ValueError, match="host is"):
             github(host=host)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from alula.accounts.providers._oauth import OAuthProvider, text_of
+from alula.accounts.providers._oauth import OAuthProvider, site_of, text_of
 from alula.accounts.providers._provider import Claims, Profile, Provider, ProviderError
 from alula.types import is_dict, is_list
 
 __all__ = ["github"]
 
-_HOST: Final = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
 _ACCEPT: Final = "application/vnd.github+json"
 _READ_ADDRESSES: Final = frozenset({"user:email", "user"})
 
@@ -64,9 +62,7 @@ class GitHub(OAuthProvider):
 
     def __init__(self, name: str, host: str, **options: Any) -> None:
         super().__init__(name, **options)
-        if not _HOST.fullmatch(host):
-            raise ValueError(f"host is {host!r}; write a name such as 'github.work.example'")
-        self._site = f"https://{host}"
+        self._site = site_of(host)
         # Enterprise in the cloud has the API on a host of its own, on other machines below a path.
         is_cloud = host == "github.com" or host.endswith(".ghe.com")
         self._api = f"https://api.{host}" if is_cloud else f"{self._site}/api/v3"

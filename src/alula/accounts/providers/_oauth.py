@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -14,8 +15,9 @@ from alula.accounts.providers._exchange import (
 )
 from alula.accounts.providers._provider import Profile, Provider
 
-__all__ = ["OAuthProvider", "text_of"]
+__all__ = ["OAuthProvider", "site_of", "text_of"]
 
+_HOST: Final = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+(:[0-9]{1,5})?")
 _MAX_TEXT: Final = 320  # the longest address that mail knows, and more than a name needs
 
 
@@ -68,22 +70,27 @@ class OAuthProvider(Provider):
             )
         return value
 
-    def _id(self) -> str:
-        """Return the id of the application.
+    def _known(self, name: str, value: str | None) -> str:
+        """Return what was given or set.
 
         Raises:
             ValueError: The provider is not configured.
         """
-        if self._client_id is None or self._client_secret is None:
+        if value is None:
             raise ValueError(
-                f"the provider {self.name!r} has no client_id and client_secret; pass both, or"
-                " configure it with the application that has them as settings"
+                f"the provider {self.name!r} has no {name}; pass {name}=..., or configure it with"
+                " the application that has it as a setting"
             )
-        return self._client_id
+        return value
+
+    def _id(self) -> str:
+        """Return the id of the application."""
+        return self._known("client_id", self._client_id)
 
     def _secret(self, method: Method) -> ClientSecret:
         """Return how the application proves itself."""
-        return ClientSecret(self._id(), self._client_secret or "", method)
+        secret = self._known("client_secret", self._client_secret)
+        return ClientSecret(self._id(), secret, method)
 
     def _start(
         self,
@@ -109,6 +116,17 @@ class OAuthProvider(Provider):
             },
             verifier=verifier,
         )
+
+
+def site_of(host: str) -> str:
+    """Return the URL of a host.
+
+    Raises:
+        ValueError: It is not the name of one.
+    """
+    if not _HOST.fullmatch(host):
+        raise ValueError(f"host is {host!r}; write a name such as 'git.work.example'")
+    return f"https://{host}"
 
 
 def text_of(value: object) -> str | None:

@@ -171,19 +171,19 @@ class OpenIDProvider(OAuthProvider):
         )
         signed = await read_id_token(token.id_token, self._discovery, expected)
         self._check(signed)
-        claims = signed
+        told: Mapping[str, Any] = {}
         if metadata.userinfo_endpoint and not {"email", "name"} <= signed.keys():
             told = await self._userinfo(metadata.userinfo_endpoint, token.access_token, signed)
-            if "email" in signed:
-                told.pop("email_verified", None)  # said of the address there, not of this one
-            claims = {**told, **signed}
-        email = text_of(claims.get("email"))
+        # The place that has an address says whether it is verified. The other may mean another one.
+        place = signed if "email" in signed else told
+        email = text_of(place.get("email"))
+        claims = {**told, **signed}
         return Claims(
             self.name,
             signed["iss"],
             subject_of(signed),
             email,
-            email is not None and self._is_verified(email, claims),
+            email is not None and self._is_verified(email, place),
             text_of(claims.get("name")),
             claims,
         )

@@ -32,7 +32,8 @@ class Claims:
         is_verified: Whether the person has proved to own the address. It takes two: the provider
             says so, and it is known to check.
         name: The name to show, None without one.
-        raw: All that the provider has sent: the claims of OpenID Connect, GitHub's user.
+        raw: All that the provider has sent: the claims of OpenID Connect, GitHub's user. Only
+            ``is_verified`` tells whether an address is verified.
     """
 
     provider: str
