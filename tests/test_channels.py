@@ -150,7 +150,7 @@ class TestChannel:
     def test_leaves_no_trace(self, app):
         gc.collect()
         before = len(gc.get_objects())
-        for number in range(10_000):
+        for number in range(2_000):
             connection = Connection(Client(), provider="test", headers={}, ip=None)
             app.add_connection(connection)
             app.channel("everyone", f"users/{number}").join(connection)

@@ -150,6 +150,7 @@ async def test_keys_of_other_objects(s3):
 
 
 @pytest.mark.slow
+@pytest.mark.untraced  # signing a thousand requests covers nothing new
 async def test_more_keys_than_the_server_lists_at_once(s3):
     limit = asyncio.Semaphore(20)
 
