@@ -1,6 +1,6 @@
 """Requests that schemathesis makes up from descriptions: no answer contradicts its description.
 
-What fails on purpose is left out. Each operation gets 25 requests in this process, see `made_up`,
+What fails on purpose is left out. Each operation gets 10 requests in this process, see `made_up`,
 and 200 before a release; some sequences of requests go over the network. `make fuzz` sends 10,000
 over the network.
 """
@@ -26,7 +26,7 @@ from alula.openapi import describe
 
 ROOT = Path(__file__).parents[2]
 FUZZ = os.environ.get("HYPOTHESIS_PROFILE") == "fuzz"
-EXAMPLES = [25, pytest.param(200, marks=pytest.mark.release)]
+EXAMPLES = [10, pytest.param(200, marks=pytest.mark.release)]
 FUZZ_EXAMPLES = 10_000
 CHECKS = (
     "not_a_server_error",
