@@ -30,6 +30,13 @@ def test_without_pytest_the_error_names_the_package(monkeypatch):
         _ = alula.testing.AdapterSuite
 
 
+def test_without_the_extra_the_error_names_it(monkeypatch):
+    monkeypatch.delitem(sys.modules, "alula.testing._fake_provider", raising=False)
+    monkeypatch.setitem(sys.modules, "joserfc", None)
+    with pytest.raises(ImportError, match=r"pip install 'alula\[server,oauth\]'"):
+        _ = alula.testing.FakeProvider
+
+
 def test_importing_it_does_not_load_pytest():
     code = "import sys, alula.testing; print('pytest' in sys.modules, 'alula._app' in sys.modules)"
     done = subprocess.run(

@@ -12,11 +12,18 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from joserfc import jwt
-from joserfc.jwk import ECKey
-
 from alula.errors import BadRequest
 from alula.express import Request, Response, Server, api, urlencoded
+
+try:
+    from joserfc import jwt
+    from joserfc.jwk import ECKey
+except ImportError as error:
+    raise ImportError(
+        "alula.testing.FakeProvider needs joserfc, which is not installed;"
+        " install it with: pip install 'alula[server,oauth]'",
+        name="joserfc",
+    ) from error
 
 __all__ = ["FakeProvider"]
 

@@ -29,7 +29,7 @@ async def test_a_person_signs_in(site):
     provider = github(**SECRET)
     url = await start(provider, prompt="select_account", login_hint="x")
     assert url.startswith("https://github.com/login/oauth/authorize?response_type=code&")
-    for sent in ("scope=read%3Auser+user%3Aemail", "state=state-1", "prompt=select_account"):
+    for sent in ("scope=user%3Aemail", "state=state-1", "prompt=select_account"):
         assert f"&{sent}&" in f"{url}&"
     assert "&code_challenge_method=S256&" in url
     assert "login_hint" not in url

@@ -193,6 +193,12 @@ async def test_a_key_for_something_else_is_not_used(provider, fake, clock):
         assert (await refusal(provider, fake)).code == "invalid", case
 
 
+async def test_the_private_part_of_a_key_is_not_read(provider, fake):
+    members = {**fake._key.as_dict(private=True), "d": "nonsense", "oth": [1]}
+    fake.keys = lambda: {"keys": [members]}
+    assert (await sign_in(provider, fake)).subject == "ada"
+
+
 async def test_a_short_rsa_key_is_not_used(provider, fake):
     short = {"kty": "RSA", "kid": fake._key.kid, "n": "x" * 171, "e": "AQAB"}
     fake.keys = lambda: {"keys": [short]}

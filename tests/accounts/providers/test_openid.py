@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from base64 import urlsafe_b64encode
 
 import pytest
@@ -212,6 +213,18 @@ async def test_nothing_shows_the_secret(published):
     assert repr(made) == "<OpenIDProvider work>"
     assert SECRET["client_secret"] not in shown
     assert "access-1" not in shown
+
+
+async def test_no_log_has_a_secret(provider, fake, caplog):
+    caplog.set_level(logging.DEBUG)
+    await sign_in(provider, fake)
+    fake.changes = {"aud": "other"}
+    assert (await refusal(provider, fake)).code == "invalid"
+    forms = fake.token_requests
+    secrets = [VERIFIER, fake.client_secret, *(form["code"] for form in forms), *fake._users]
+    assert len(forms) == 2
+    assert "HTTP Request" in caplog.text  # httpx2 has told something
+    assert [secret for secret in secrets if secret in caplog.text] == []
 
 
 MISTAKES = {

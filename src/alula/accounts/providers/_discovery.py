@@ -28,6 +28,8 @@ FAILED_SECONDS: Final = 5
 
 _PATH: Final = "/.well-known/openid-configuration"
 _KEY_TYPES: Final = ("RSA", "EC")
+# The members that a check needs. A private key, which nobody should publish, is not read.
+_PUBLIC: Final = frozenset({"kty", "n", "e", "crv", "x", "y", "kid", "use", "alg", "key_ops"})
 _MAX_KEYS: Final = 100
 _LEAST_RSA_LETTERS: Final = 342  # of the modulus: 2048 bits in base64
 
@@ -178,7 +180,7 @@ def _usable(keys: Iterable[object]) -> Iterable[SigningKey]:
         if members["kty"] == "RSA" and len(str(members.get("n"))) < _LEAST_RSA_LETTERS:
             continue
         try:
-            key = JWKRegistry.import_key(members)
+            key = JWKRegistry.import_key({k: v for k, v in members.items() if k in _PUBLIC})
         except (JoseError, ValueError, TypeError, LookupError):  # a key that is not one
             continue
         yield SigningKey(key, members)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from authlib.oidc.core import CodeIDToken  # type: ignore[import-untyped]  # it has no types
@@ -41,8 +41,8 @@ class Expected:
     issuer: Callable[[Mapping[str, Any], Mapping[str, Any]], str]
     client_id: str
     algorithms: Sequence[str]
-    nonce: str
-    access_token: str
+    nonce: str = field(repr=False)
+    access_token: str = field(repr=False)
 
 
 class _NoKeyError(Exception):
