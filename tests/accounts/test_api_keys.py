@@ -504,6 +504,21 @@ async def test_a_use_that_cannot_be_stored_is_logged(world, caplog):
     assert key["key"].split("_")[2] not in caplog.text
 
 
+async def test_idle_waits_for_a_use_that_is_being_stored(world):
+    goes_on = asyncio.Event()
+    world.app.service("credentials").hooks(before={"patch": [lambda context: goes_on.wait()]})
+    key = await new_key(world)
+    for _ in range(2):  # the second call starts no second write
+        assert await find(world, key["key"]) == [ADA]
+    idle = asyncio.ensure_future(world.accounts.idle())
+    await asyncio.sleep(0)
+    assert not idle.done()
+    goes_on.set()
+    await idle
+    (shown,) = await world.accounts.api_keys.find(1)
+    assert shown["lastUsedAt"]
+
+
 async def test_another_process_has_stored_the_use(world):
     key = await new_key(world)
 

@@ -36,7 +36,7 @@ __all__ = ["SignedInConnections"]
 
 _log: Final = logging.getLogger("alula.authentication")
 
-_CLOSE_DELAY_SECONDS: Final = 1.0  # in which the response to the call that signs out is sent
+_CLOSE_DELAY_SECONDS: Final = 0.5  # in which the response to the call that signs out is sent
 _MAX_TIMER_SECONDS: Final = 86_400.0  # tokens may be valid for longer than a timer can run
 _MAX_CONCURRENT_CHECKS: Final = 32
 _MAX_ANNOUNCED: Final = 1000  # ids in one message; further ids are sent in further messages

@@ -41,7 +41,7 @@ def routes(application: ApplicationTarget = "app:app", as_json: AsJson = False) 
         ]
         print_result(json.dumps(listing, indent=2, ensure_ascii=False))
     elif services:
-        rows = [
+        rows: list[tuple[str, ...]] = [
             _HEAD,
             *(
                 (service.path, *_cells(method))
