@@ -104,9 +104,9 @@ class Broken:
 app.use("x", Broken())
 ---
 a method that yields
-yields; return a list
+yields; make it `async def` to stream
 class Broken:
-    async def find(self, params):
+    def find(self, params):
         yield {}
 
 app.use("x", Broken())

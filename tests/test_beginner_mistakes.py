@@ -47,10 +47,6 @@ async def forgot_self(params):
     return []
 
 
-async def yields(self, params):
-    yield {}
-
-
 def yields_plainly(self, params):
     yield {}
 
@@ -119,8 +115,10 @@ AT_REGISTRATION = {
         register(find=Todos.find, setup=forgot_params),
         r"`setup` .* define it as `async def setup\(self, app, path\)`",
     ),
-    "a method that yields": (register(find=yields), "`find` .* yields; return a list"),
-    "a plain one": (register(find=yields_plainly), "`find` .* yields; return a list"),
+    "a method that yields": (
+        register(find=yields_plainly),
+        "`find` .* yields; make it `async def`",
+    ),
     "methods as text": (
         lambda: App().use("todos", Todos(), methods="find"),
         r"methods .* is a string; give a list: \['find'\]",

@@ -20,7 +20,7 @@ SRC = Path(__file__).parents[1] / "src"
 
 FLOOR_OF = {
     **dict.fromkeys(["errors", "types", "user_code", "routes", "sockets", "wire"], 1),
-    **dict.fromkeys(["late_imports", "repeats"], 1),
+    **dict.fromkeys(["late_imports", "repeats", "item_stream"], 1),
     **dict.fromkeys(["configuration", "connection", "local_process", "shares", "cookies"], 1),
     **dict.fromkeys(["outgoing", "context", "declared", "watchdog", "public_error", "hub"], 2),
     "local_server": 2,

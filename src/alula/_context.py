@@ -8,6 +8,7 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypedDict
 
 from alula._connection import Connection
+from alula._item_stream import ItemStream
 from alula.types import EVENT_OF_METHOD, UNSET, App_co, Data_co, Id, Result_co, Service_co, User_co
 
 __all__ = ["GivenParams", "HookContext", "Params", "RequestParams", "connection_params"]
@@ -411,12 +412,18 @@ class HookContext(Generic[Result_co, Data_co, User_co, App_co, Service_co]):
             created some and changed others; otherwise None. Setting ``event`` overrides it.
         http: ``status``, ``headers`` and ``location`` of the HTTP response.
         caller: The handle of the application that mounts this service, if the call came by it.
+        streams: The streams that the call has opened, if its method streams. They are closed with
+            the response, or when the call fails.
+        wants_items: Whether the items of a method that streams are wanted. If not, as for a HEAD
+            request, the method is not called.
     """
 
     type: str = "around"
     error: BaseException | None = None
     caller: Any = None
     result_events: Sequence[str] | None = None
+    streams: tuple[ItemStream, ...] = ()
+    wants_items: bool = True
 
     if not TYPE_CHECKING:  # checkers know none of these
         __class_getitem__ = classmethod(GenericAlias)  # takes any number of types

@@ -48,6 +48,11 @@ _CONTAINERS: Final[tuple[object, ...]] = (
     collections.abc.MutableMapping,
     collections.abc.Sequence,
 )
+_STREAMS: Final[tuple[object, ...]] = (
+    collections.abc.AsyncGenerator,
+    collections.abc.AsyncIterable,
+    collections.abc.AsyncIterator,
+)
 _AWAITED: Final[tuple[object, ...]] = (collections.abc.Awaitable, collections.abc.Coroutine)
 
 
@@ -76,9 +81,10 @@ class Declared:
         query: The type of the whole query.
         parameters: The parameters of the query.
         route: The parameters that are placeholders of the path.
-        result: The type of the result.
+        result: The type of the result; of a method that streams, that of each item.
         status: The status of a response.
         errors: Errors that clients may get.
+        streams: Whether it streams: its result is the items one by one.
     """
 
     where: str
@@ -90,6 +96,7 @@ class Declared:
     result: Any = UNSET
     status: int | None = None
     errors: tuple[type[FrameworkError], ...] = ()
+    streams: bool = False
 
     @property
     def has_query(self) -> bool:
@@ -109,8 +116,9 @@ class Checks(NamedTuple):
             keywords for the method.
         known_query: Reduces a query to what the method declares, since hooks may add to it.
         route: Takes the values of placeholders; returns keywords for the method.
-        result: Cuts a result to its type.
+        result: Cuts a result to its type, or each item of a stream.
         status: The status of a response.
+        streams: Whether the method streams.
     """
 
     id: Convert | None = None
@@ -121,6 +129,7 @@ class Checks(NamedTuple):
     route: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
     result: Convert | None = None
     status: int | None = None
+    streams: bool = False
 
 
 NO_CHECKS: Final = Checks()
@@ -215,6 +224,7 @@ def read_declared(
     result = _resolved(signature.return_annotation, "return", function, where)
     while typing.get_origin(result) in _AWAITED:
         result = typing.get_args(result)[-1]
+    streams, result = _read_items(result, method, where)
     answer: _Answers = getattr(function, _ANSWERS, _Answers(None, ()))
     found["result"] = result
     declared = Declared(
@@ -225,8 +235,31 @@ def read_declared(
         route=route,
         status=answer.status,
         errors=answer.errors,
+        streams=streams,
     )
     return None if declared == Declared(where) else declared
+
+
+def _read_items(result: Any, method: Any, where: str) -> tuple[bool, Any]:
+    """Return whether a method streams, and the type of its items; otherwise that of its result."""
+    if result in _STREAMS:
+        return True, UNSET
+    if typing.get_origin(result) in _STREAMS:
+        return True, (*typing.get_args(result), UNSET)[0]
+    if not _yields(method):
+        return False, result
+    if not _is_open(result):
+        raise TypeError(
+            f"{where} yields, so its type is that of a stream of items:"
+            f" AsyncIterator[{getattr(result, '__name__', result)}]"
+        )
+    return True, UNSET
+
+
+def _yields(method: Any) -> bool:
+    """Tell whether a method is an asynchronous generator."""
+    call: Any = getattr(method, "__call__", None)  # noqa: B004  # of an object, it may be one
+    return inspect.isasyncgenfunction(method) or inspect.isasyncgenfunction(call)
 
 
 def _read_keywords(
@@ -336,7 +369,7 @@ def checks_of(declared: Declared) -> Checks:
         checks = checks._replace(id=simple_id)
     if declared.result is _NONE:
         checks = checks._replace(result=functools.partial(_no_result, declared.where))
-    return checks._replace(status=declared.status)
+    return checks._replace(status=declared.status, streams=declared.streams)
 
 
 def _reader_of_ids(type_: Any) -> Convert | None:

@@ -117,13 +117,13 @@ def response_for(context: HookContext) -> Response:
     """Return status, headers and body for a method call that succeeded.
 
     ``context.http`` takes precedence. Without it, the status is 303 with a location, 204 for an
-    empty result (None, False, 0, ""), 201 for ``create``, and 200 otherwise.
+    empty result (None, False, 0, ""), 201 for ``create`` unless it streams, and 200 otherwise.
     """
     body = result_to_encode(context)
     http = context.http
     if not http:
         if body or not isinstance(body, SCALARS):
-            return 201 if context.method == "create" else 200, _NO_HEADERS, body
+            return _status_of(context), _NO_HEADERS, body
         return 204, _NO_HEADERS, None
     headers = dict(http.get("headers") or {})
     location = http.get("location")
@@ -138,5 +138,10 @@ def response_for(context: HookContext) -> Response:
         elif not body and isinstance(body, SCALARS):
             status = 204
         else:
-            status = 201 if context.method == "create" else 200
+            status = _status_of(context)
     return status, headers, None if status in _WITHOUT_BODY else body
+
+
+def _status_of(context: HookContext) -> int:
+    # What a stream stands for is not created before its end.
+    return 201 if context.method == "create" and not context.streams else 200

@@ -94,7 +94,7 @@ class ServiceFacts(NamedTuple):
     @property
     def published_events(self) -> list[str]:
         """The events that clients may get: those with a publisher that the service can emit."""
-        methods = self.handle.hook_methods()
+        methods = {*self.handle.hook_methods()} - self.handle.streaming
         impossible = {event for method, event in EVENT_OF_METHOD.items() if method not in methods}
         return [
             event

@@ -77,6 +77,7 @@ _RESERVED: Final = frozenset(
         "path",
         "record_schema",
         "related_names",
+        "streaming",
     }
     | {"emitted_by_service", "publishers", "secret_ids"}
     | {"service", "setup", "teardown"}
@@ -316,10 +317,13 @@ def _check_arguments(
     path: str, name: str, method: Callable[..., object], arguments: Sequence[str]
 ) -> None:
     """Check that a method takes the arguments that it is called with."""
-    if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
+    if inspect.isgeneratorfunction(method):
         raise TypeError(
-            f"`{name}` of the service at {path!r} yields; return a list of the records instead"
+            f"`{name}` of the service at {path!r} yields; make it `async def` to stream what it"
+            " yields, or return a list"
         )
+    if inspect.isasyncgenfunction(method) and "params" not in arguments:
+        raise TypeError(f"`{name}` of the service at {path!r} yields, but it has no result")
     if (
         signature := unfit_signature(method, *arguments, keywords="params" in arguments)
     ) is not None:

@@ -1,4 +1,4 @@
-"""The typed endpoints as they were handed over; methods that stream are not offered yet."""
+"""The typed endpoints as they were handed over."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import pytest
 from tests.conformance.endpoints import load, play
 
 HEAD, CASES = load()
-OF_CALLS = [case for case in CASES if case["area"] != "streams"]
 
 
-@pytest.mark.parametrize("case", OF_CALLS, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_answers_as_the_annotations_say(case):
     assert play(HEAD, case) == []
 

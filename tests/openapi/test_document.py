@@ -203,7 +203,7 @@ def test_custom_methods(document):
     post = of(document, "/calc/add", "post")
     assert (post["operationId"], post["tags"]) == ("calc.add", ["calc"])
     assert post["summary"] == "Add the numbers `a` and `b`."
-    assert of(document, "/jobs/start", "post")["summary"] == "Call the method start"
+    assert of(document, "/jobs/start", "post")["summary"] == "start"
     assert set(post["responses"]) == {"200", "204", "400", "default"}
 
 

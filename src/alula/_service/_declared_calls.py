@@ -17,7 +17,7 @@ from alula.errors import BadRequest
 from alula.hooks import Call
 from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, UNSET
 
-__all__ = ["check_hook", "declared_call"]
+__all__ = ["check_hook", "declared_call", "method_caller"]
 
 _NONE: Final[dict[str, Any]] = {}
 
@@ -55,29 +55,14 @@ def declared_call(
         finish: Takes over a result that is not set, or that may be of an upsert.
         is_checked: Whether the hook of `check_hook` has run.
     """
-    has_id, has_data = name in ID_METHODS, name not in METHODS_WITHOUT_DATA
-    read_id, cut, status = checks.id, checks.result, checks.status
-    read_data = _reader_of_data(checks, is_checked=is_checked)
-    read_keywords = _reader_of_keywords(checks, is_checked=is_checked)
+    cut, status = checks.result, checks.status
+    invoke = method_caller(method, name, checks, is_checked=is_checked)
     may_upsert = name in {"create", "update", "patch"}
 
     async def call(context: HookContext) -> None:
         if context.result is not UNSET:
             return
-        params = context.params
-        keywords = _NONE if read_keywords is None else read_keywords(params)
-        if has_id:
-            id_ = context.id if read_id is None else read_id(context.id)
-            if has_data:
-                data = context.data if read_data is None else read_data(context.data, params)
-                result = method(id_, data, params, **keywords)
-            else:
-                result = method(id_, params, **keywords)
-        elif has_data:
-            data = context.data if read_data is None else read_data(context.data, params)
-            result = method(data, params, **keywords)
-        else:
-            result = method(params, **keywords)
+        result = invoke(context)
         if hasattr(result, "__await__"):
             result = await result
         if result is UNSET or may_upsert:
@@ -87,6 +72,32 @@ def declared_call(
             context.http = {**context.http, "status": status}
 
     return call
+
+
+def method_caller(
+    method: Callable[..., Any], name: str, checks: Checks, *, is_checked: bool
+) -> Callable[[HookContext], Any]:
+    """Return the function that calls a method with what it declares, and returns its result."""
+    has_id, has_data = name in ID_METHODS, name not in METHODS_WITHOUT_DATA
+    read_id = checks.id
+    read_data = _reader_of_data(checks, is_checked=is_checked)
+    read_keywords = _reader_of_keywords(checks, is_checked=is_checked)
+
+    def invoke(context: HookContext) -> Any:
+        params = context.params
+        keywords = _NONE if read_keywords is None else read_keywords(params)
+        if has_id:
+            id_ = context.id if read_id is None else read_id(context.id)
+            if has_data:
+                data = context.data if read_data is None else read_data(context.data, params)
+                return method(id_, data, params, **keywords)
+            return method(id_, params, **keywords)
+        if has_data:
+            data = context.data if read_data is None else read_data(context.data, params)
+            return method(data, params, **keywords)
+        return method(params, **keywords)
+
+    return invoke
 
 
 def _reader_of_data(checks: Checks, *, is_checked: bool) -> Callable[[Any, Any], Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any, ClassVar, Final, Self, TypeAlias, Unpack
 
 from alula._channels import (
@@ -16,8 +17,10 @@ from alula._channels import (
 from alula._context import GivenParams, HookContext, Params
 from alula._declared import Checks, Declared, checks_of
 from alula._events import EventEmitter, Listener, emit_unless_held, loop_is_running, outcome_of
+from alula._item_stream import close_all
 from alula._service._declared_calls import check_hook, declared_call
 from alula._service._live_options import LiveOptions
+from alula._service._stream_calls import check_hooks_of_stream, closing_call, streaming_call
 from alula._service_object import (
     DeferredSetup,
     Mountable,
@@ -70,6 +73,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         record_schema: The JSON Schema of its records, None if unknown.
         mounts: The handles of other applications that mount it.
         secret_ids: Whether its ids are secrets, left out of logs; set by the service's attribute.
+        streaming: Names of the methods that stream.
     """
 
     events: tuple[str, ...]
@@ -118,6 +122,8 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         self.declared: Mapping[str, Declared] = {}
         standard = self._check_methods(listed)
         self._checks = {name: checks_of(each) for name, each in self.declared.items()}
+        declared_here = owning_handle(self).declared
+        self.streaming = frozenset(name for name, each in declared_here.items() if each.streams)
         self.methods: tuple[str, ...] = standard if listed is None else listed
         self._app_hooks = app_hooks or HookTable()
         self._channels = channels or _NO_CHANNELS
@@ -272,10 +278,12 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
 
     def compose_hooks(self) -> None:
         """Compose hooks and methods again, after hooks or methods changed."""
+        tables = self._app_hooks, self.hook_table
+        for name, table in product(self.streaming.intersection(self._callable), tables):
+            check_hooks_of_stream(table, name, repr(self))
         self._runs = {}
         is_mounted = isinstance(self.service, ServiceHandle)
         is_debugged = getattr(self.app, "debug", False)
-        tables = self._app_hooks, self.hook_table
         for name, checks in self._checks.items():
             has_hooks = any(table.has_hooks(name) for table in tables)
             self.hook_table.check(name, check_hook(checks) if has_hooks else None)
@@ -288,6 +296,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
                 is_mounted=is_mounted,
                 is_debugged=is_debugged,
                 checks=self._checks.get(name),
+                streams=name in self.streaming,
             )
 
     def _check_methods(self, methods: Collection[str] | None) -> tuple[str, ...]:
@@ -405,8 +414,8 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             The handle.
 
         Raises:
-            ValueError: The service has no `find`, keeps its events secret, or has a method or an
-                event called ``live`` or ``unlive``; or a number is not positive.
+            ValueError: The service has no `find`, or one that streams, keeps its events secret, or
+                has a method or an event called ``live`` or ``unlive``; or a number is not positive.
 
         Examples:
             >>> from alula import App
@@ -416,6 +425,8 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         """
         if "find" not in self._callable:
             raise ValueError(f"{self!r} has no `find`, so it has no live lists")
+        if "find" in self.streaming:
+            raise ValueError(f"the `find` of {self!r} streams, so it has no live lists")
         if self.secret_events:
             raise ValueError(f"{self!r} keeps its events secret, so it has no live lists")
         taken = {"live", "unlive"} & {*self._callable, *self.events}
@@ -571,6 +582,7 @@ def _compose_calls(
     is_mounted: bool,
     is_debugged: bool,
     checks: Checks | None,
+    streams: bool,
 ) -> Call:
     """Return the call of a method, with its hooks and its event.
 
@@ -582,6 +594,7 @@ def _compose_calls(
         is_mounted: Whether ``service`` is the handle of another application.
         is_debugged: Whether to warn of params whose names are nearly right.
         checks: What the method declares, None for nothing.
+        streams: Whether it streams.
     """
     of_app, own = tables
     if is_mounted:
@@ -590,7 +603,10 @@ def _compose_calls(
         call = _method_call(service, name)
     else:
         method, is_checked = getattr(service, name), own.has_check(name)
-        made = declared_call(method, name, checks, _finish, is_checked=is_checked)
+        if streams:
+            made = streaming_call(method, name, checks, is_checked=is_checked)
+        else:
+            made = declared_call(method, name, checks, _finish, is_checked=is_checked)
         call = describe_frames(made, _describe_call)
     if is_debugged:
         call = watch_params(call)
@@ -598,7 +614,8 @@ def _compose_calls(
     inner = of_app.wrap_changes(name, own.wrap_changes(name, inner))
     # As in FeathersJS: all hooks of the application are outside those of the service.
     composed = own.surround(name, of_app.wrap(name, own.wrap(name, inner)))
-    return _emitting_call(composed, emit)
+    # The items of a stream are no events: nobody knows what they stand for.
+    return closing_call(composed) if streams else _emitting_call(composed, emit)
 
 
 def _unset_result(context: HookContext) -> RuntimeError:
@@ -685,10 +702,14 @@ def _forwarding_call(handle: Mountable, name: str) -> Call:
         params = context.params.copy()
         inner = HookContext(handle.app, handle, name, params, context.id, context.data)
         inner.http, inner.event, inner.caller = context.http, context.event, context.service
+        inner.wants_items = context.wants_items
+        if context.streams:  # of an earlier attempt
+            await close_all(context.streams)
         await handle.run(inner)
         context.http, context.event = inner.http, inner.event
         context.result_events = inner.result_events
         context.result, context.dispatch = inner.result, inner.dispatch
+        context.streams = inner.streams
 
     return call
 

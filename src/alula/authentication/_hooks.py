@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from itertools import product
 from typing import Any, Final, TypeAlias
 from weakref import WeakSet
@@ -19,6 +20,7 @@ from alula._identity import (
     scope_option,
     strategies_of,
 )
+from alula._item_stream import change_each, is_stream
 from alula._service import ServiceHandle
 from alula._service_object import check_multi
 from alula.authentication._entities import check_property, without
@@ -27,6 +29,7 @@ from alula.errors import BadRequest, Conflict, FrameworkError
 from alula.hooks import HookMetadata, Next, annotate_hook, hook_factory, hook_metadata
 from alula.outgoing import public_part
 from alula.outgoing._redaction import (
+    ItemCall,
     check_hidden,
     records_in_error,
     redact_error,
@@ -369,9 +372,19 @@ def protect(*fields: str) -> Callable[..., Coroutine[Any, Any, None]]:
             raise RuntimeError("protect(...) is an after or an around hook")
         elif context not in checked:  # a hook that is wrapped has no `guard` around it
             check_hidden(context, hidden)
-        redact_result(context, view_in(context), view_in(context))
+        shown = view_in(context)
+        if is_stream(context.result):
+            await change_each(context, partial(_redacted_item, context, shown))
+        else:
+            redact_result(context, shown, shown)
 
     return annotate_hook(hide, protects=fields, kinds=("after", "around"), around=guard)
+
+
+def _redacted_item(context: HookContext, view: Callable[[Any], Any], item: object) -> Any:
+    call = ItemCall(context, item)
+    redact_result(call, view, view)
+    return call.item
 
 
 def _check_fields(function: str, fields: tuple[str, ...], example: str) -> None:

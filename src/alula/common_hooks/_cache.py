@@ -81,7 +81,9 @@ class Cache:
         self._running: dict[object, asyncio.Future[Any]] = {}
         self._changes = 0
         self._handles: WeakSet[ServiceHandle] = WeakSet()
-        annotate_hook(self, kinds=("around",), innermost=True, follows_changes=True)
+        annotate_hook(
+            self, kinds=("around",), innermost=True, follows_changes=True, needs_whole=_CACHED
+        )
 
     def __len__(self) -> int:
         """Return how many results are kept."""

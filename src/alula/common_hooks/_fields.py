@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, Final
 
 from alula._context import HookContext
+from alula._item_stream import change_each, is_stream
 from alula.common_hooks._call import (
     change_data,
     check_properties,
@@ -16,7 +17,7 @@ from alula.common_hooks._call import (
 from alula.errors import BadRequest
 from alula.hooks import Hook, annotate_hook, hook_factory
 from alula.outgoing import RedactedRecord
-from alula.outgoing._redaction import map_records
+from alula.outgoing._redaction import item_method, map_records
 from alula.types import UNSET, is_array, is_mapping
 
 __all__ = ["discard", "keep", "prevent_changes"]
@@ -83,16 +84,23 @@ def discard(*names: str) -> Hook:
 def _reducing(hook: str, names: tuple[str, ...], *, keeps: bool) -> Hook:
     shape = _Shape(hook, names, keeps=keeps)
 
-    def reduce_records(context: HookContext) -> None:
+    def reduce_records(context: HookContext) -> Awaitable[object] | None:
         if context.type == "before":
             if context.data is not None:
                 has_operators = context.method in _CHANGES
                 change_data(context, lambda data: shape.of_data(data, has_operators))
-            return
+            return None
         method = context.method
+        if is_stream(context.result):
+            return reduce_items(context)
         context.result = map_records(context.result, method, shape.of, dict)
         if context.dispatch is not UNSET:
             context.dispatch = map_records(context.dispatch, method, shape.of, dict)
+        return None
+
+    async def reduce_items(context: HookContext) -> None:
+        method = item_method(context.method)
+        await change_each(context, lambda item: map_records(item, method, shape.of, dict))
 
     return annotate_hook(reduce_records, kinds=("before", "after"))
 

@@ -94,7 +94,8 @@ def populate(relations: Mapping[str, Relation]) -> Hook:
             public = list(map(_with, views, map(public_part, added)))
             context.dispatch = _with_records(context.dispatch, method, public)
 
-    return annotate_hook(add, kinds=("after",), ignores=("create", "update", "patch", "remove"))
+    ignored = ("create", "update", "patch", "remove")
+    return annotate_hook(add, kinds=("after",), ignores=ignored, needs_whole=("find", "get"))
 
 
 def _records_of(result: Any, method: str) -> Sequence[Any]:

@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from starlette.types import Receive
 
@@ -18,6 +18,7 @@ from alula._app import App
 from alula._context import HookContext, Params, RequestParams
 from alula._http import METHOD_HEADER, METHOD_OF_VERB, allowed_verbs, not_allowed, response_for
 from alula._identity import find_authentication
+from alula._item_stream import is_stream
 from alula._routes import PlainMatch
 from alula._service import ServiceHandle, owning_handle
 from alula._user_code import describe_frames, explain_twin, name_of
@@ -25,11 +26,18 @@ from alula.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
 from alula.express._application import ExpressApplication, ServiceMiddleware
 from alula.express._chain import Middleware, NextFunction, Phase, Step, goes_on, run_steps
 from alula.express._headers import best_match
+from alula.express._item_responses import (
+    NO_LIMITS,
+    ItemSender,
+    StreamLimits,
+    items_sender,
+    run_in_time,
+)
 from alula.express._middleware.authenticate import read_credentials
 from alula.express._request import SENT_PATH, Request
 from alula.express._response import Response
 from alula.express._routing import step_of
-from alula.outgoing import public_part
+from alula.outgoing import public_part, public_result
 from alula.types import (
     METHODS_WITHOUT_DATA,
     STANDARD_METHODS,
@@ -46,12 +54,32 @@ Formatter: TypeAlias = Callable[[Request, Response], object]
 _Send: TypeAlias = Callable[[Request, Response], Awaitable[None] | None]
 """As a `Formatter`, and sure to send something."""
 
+
+class _Sending(NamedTuple):
+    """What sends the results of calls.
+
+    Attributes:
+        result: Sends ``res.data``.
+        items: Sends ``res.data`` that is a stream.
+        limits: Those of a stream.
+    """
+
+    result: _Send
+    items: ItemSender
+    limits: StreamLimits
+
+
 _JSON: Final = frozenset({"*/*", "application/json"})
 """Headers Accept, whole, for which no other form of a result is looked for."""
 
 
 def rest(
-    formatter: Formatter | None = None, *, cancel_on_disconnect: bool = False
+    formatter: Formatter | None = None,
+    *,
+    cancel_on_disconnect: bool = False,
+    stream_heartbeat: float | None = 15.0,
+    stream_timeout: float | None = 300.0,
+    stream_duration: float | None = None,
 ) -> Callable[[ExpressApplication], None]:
     """Return the plugin that registers the REST transport: ``app.configure(rest())``.
 
@@ -66,14 +94,21 @@ def rest(
 
     Args:
         formatter: ``(req, res)``, plain or asynchronous; sends ``res.data``, for example by
-            ``res.format``. None sends JSON.
+            ``res.format``. None sends JSON. Streams are sent without it.
         cancel_on_disconnect: Whether a call is cancelled when its client goes away. Its hooks and
             its method get an ``asyncio.CancelledError`` then, wherever they wait: what they have
-            written so far stays. Otherwise a call runs to its end, and its result is dropped.
+            written so far stays. Otherwise a call runs to its end, and its result is dropped. A
+            method that streams always ends with its client.
+        stream_heartbeat: Seconds of silence after which a stream of events gets a comment, so that
+            proxies keep the connection. None for never.
+        stream_timeout: Seconds that the next item of a stream may take, the first one included.
+            None for any time.
+        stream_duration: Seconds that a whole stream may take. None for any time.
 
     Raises:
         TypeError: ``formatter`` is not such a function; or, by the plugin, the application is not
             made by ``express(App())``.
+        ValueError: A number of seconds is not above 0.
         RuntimeError: By the plugin: the application has one already.
     """
     if isinstance(formatter, ExpressApplication):
@@ -88,6 +123,10 @@ def rest(
             raise TypeError(
                 f"the formatter {name_of(formatter)} takes {signature}; expected (req, res)"
             ) from None
+
+    limits = StreamLimits(stream_heartbeat, stream_timeout, stream_duration)
+    limits.check()
+    sending = _Sending(_sender(formatter), items_sender(limits), limits)
 
     def configure(app: ExpressApplication) -> None:
         if not isinstance(app, ExpressApplication):
@@ -111,7 +150,7 @@ def rest(
                 req.cancels_calls = True
 
             app.add(step_of(goes_on(cancel_calls)), phase=Phase.SERVICES)
-        app.add(_services_step(app, formatter), phase=Phase.SERVICES)
+        app.add(_services_step(app, sending), phase=Phase.SERVICES)
 
     return configure
 
@@ -127,10 +166,10 @@ def _credentials_reader(app: App) -> Middleware:
     return read
 
 
-def _services_step(app: ExpressApplication, formatter: Formatter | None) -> Step:
+def _services_step(app: ExpressApplication, sending: _Sending) -> Step:
     """Return the step that calls services."""
     lookup, surrounded = app.routes.find, app.service_middleware
-    turns, send = app.turns, _sender(formatter)
+    turns = app.turns
 
     def services(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
         match = lookup(req.path)
@@ -139,9 +178,9 @@ def _services_step(app: ExpressApplication, formatter: Formatter | None) -> Step
             return next()
         surroundings = surrounded.get(match[0])
         if surroundings is None:
-            call = call_service(match, req, res, send)
+            call = call_service(match, req, res, sending)
         else:
-            call = _call_surrounded(match, send, surroundings, req, res, next)
+            call = _call_surrounded(match, sending, surroundings, req, res, next)
         return turns.take(req.ip, call)
 
     def may_read_body(req: Request) -> bool:
@@ -156,7 +195,7 @@ def _services_step(app: ExpressApplication, formatter: Formatter | None) -> Step
 
 async def _call_surrounded(
     match: PlainMatch[ServiceHandle],
-    send: _Send,
+    sending: _Sending,
     surroundings: ServiceMiddleware,
     req: Request,
     res: Response,
@@ -167,7 +206,7 @@ async def _call_surrounded(
     async def call(error: Exception | None = None) -> None:
         if error is None:
             try:
-                await call_service(match, req, res)
+                await call_service(match, req, res, limits=sending.limits)
                 # Middleware may write it in a form of its own, so hide hidden fields now.
                 res.data = public_part(res.data)
             except Exception as raised:  # noqa: BLE001  # next() of a middleware never raises
@@ -177,6 +216,7 @@ async def _call_surrounded(
     async def finish(error: Exception | None = None) -> None:
         if error is None and not res.headers_sent:
             try:
+                send = sending.items if is_stream(res.data) else sending.result
                 if (waiting := send(req, res)) is not None:
                     await waiting
             except Exception as raised:  # noqa: BLE001  # as above
@@ -206,7 +246,12 @@ def _offered_method(
 
 
 async def call_service(
-    match: PlainMatch[ServiceHandle], req: Request, res: Response, send: _Send | None = None
+    match: PlainMatch[ServiceHandle],
+    req: Request,
+    res: Response,
+    sending: _Sending | None = None,
+    *,
+    limits: StreamLimits = NO_LIMITS,
 ) -> None:
     """Call the method that a request asks for, and set status, headers and ``res.data``.
 
@@ -214,7 +259,8 @@ async def call_service(
         match: Where the path leads.
         req: The request.
         res: The response.
-        send: Sends ``res.data``; None leaves that to the caller.
+        sending: What sends ``res.data``; None leaves that to the caller.
+        limits: Those of a stream, where the caller sends it.
 
     Raises:
         BadRequest: The method is one of live lists, which need a connection.
@@ -238,9 +284,13 @@ async def call_service(
     target = None if req.method == "POST" else record_id
     params = _params_of(req, route)
     context = res.hook = HookContext(handle.app, handle, method, params, target, data)
-    call = handle.run(context)
+    streams = method in handle.streaming
     try:
-        await (_run_while_connected(call, req) if req.cancels_calls else call)
+        if streams:
+            await _open_stream(context, req, res, limits if sending is None else sending.limits)
+        else:
+            call = handle.run(context)
+            await (_run_while_connected(call, req) if req.cancels_calls else call)
     except MethodNotAllowed as error:
         if error.headers is None:  # by the service itself, such as for many records at once
             verbs = allowed_verbs(handle.methods, record_id is not None)
@@ -252,8 +302,33 @@ async def call_service(
     for name, value in by_hooks.items():
         # Cookies of middleware stay; any other header of a hook replaces that of middleware.
         (res.append if name.lower() == "set-cookie" else res.set)(name, value)
-    if send is not None and (waiting := send(req, res)) is not None:
-        await waiting
+    if streams:
+        res.data = public_result(context)
+    if sending is not None:
+        send = sending.items if streams else sending.result
+        if (waiting := send(req, res)) is not None:
+            await waiting
+
+
+async def _open_stream(
+    context: HookContext, req: Request, res: Response, limits: StreamLimits
+) -> None:
+    """Run a call that streams, which ends with the first item.
+
+    Raises:
+        BadRequest: The client has left.
+        Unavailable: The first item took too long.
+        Exception: What the call raises.
+    """
+
+    def close(_: BaseException | None) -> None:
+        for stream in context.streams:
+            stream.close()
+
+    # Whatever becomes of the response. A stream that was sent is closed before.
+    res.on_end(close)
+    context.wants_items = req.method != "HEAD"
+    await run_in_time(_run_while_connected(context.service.run(context), req), limits)
 
 
 def _params_of(req: Request, route: dict[str, str]) -> Params:
@@ -277,6 +352,8 @@ async def _represent(match: PlainMatch[ServiceHandle], req: Request, res: Respon
     representations = handle.app.representations
     accept = req.headers.get("accept")
     if accept is None or accept in _JSON:  # nearly always
+        return False
+    if "find" in handle.streaming:  # its own stream comes first
         return False
     offered = ("application/json", *representations)
     respond = representations.get(best_match(accept, offered))

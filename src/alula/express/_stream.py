@@ -9,11 +9,18 @@ from typing import Final, TypeAlias
 
 from starlette.types import Receive, Scope, Send
 
-__all__ = ["Stream", "send_stream"]
+__all__ = ["Stream", "StreamCutError", "send_stream"]
 
 Stream: TypeAlias = AsyncIterable[bytes | str]
 
 _PARTS_WITHOUT_PAUSE: Final = 16
+
+
+class StreamCutError(Exception):
+    """Raised by a stream whose response cannot become whole, after it has reported why.
+
+    The connection is closed without the last chunk. So the client sees that something is missing.
+    """
 
 
 async def send_stream(
@@ -41,7 +48,7 @@ async def send_stream(
     async def send_parts() -> None:
         status, headers = head
         async with aclosing(_parts_of(body)) as parts:
-            with suppress(OSError):  # there is no client left to be told
+            with suppress(OSError, StreamCutError):  # no client is left to be told, or it was cut
                 await send({"type": "http.response.start", "status": status, "headers": headers})
                 async for part in parts:
                     content = part.encode() if isinstance(part, str) else part

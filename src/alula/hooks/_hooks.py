@@ -77,6 +77,9 @@ class HookMetadata(TypedDict, total=False):
     `authenticate`."""
     sets: Collection[str]
     """Names of properties of the data that it sets, so clients need not send them."""
+    needs_whole: Collection[str]
+    """Names of methods that cannot stream while it is registered for them, since it needs the whole
+    result; ``all`` for every method."""
     hooks: Sequence[Hook]
     """Hooks that it runs under a condition. They are checked as hooks of its own type; what they
     say about themselves does not count for it."""

@@ -126,7 +126,7 @@ class _Events:
         schemas = DeclaredSchemas(name, self._schemas)
         for method, event in EVENT_OF_METHOD.items():
             declared = facts.declared.get(method)
-            if declared is not None and declared.result is not UNSET:
+            if declared is not None and declared.result is not UNSET and not declared.streams:
                 payloads[event] = schemas.result(method, declared)[0] or {"type": "null"}
         for event in facts.published_events:
             is_standard = event in EVENT_OF_METHOD.values()

@@ -56,6 +56,12 @@ class DeclaredSchemas:
         shown = [self._result_or_page(name, each) for each in some]
         return (shown[0] if len(shown) == 1 else {"anyOf": shown}), len(some) < len(choices)
 
+    def item(self, method: str, declared: Declared) -> Schema:
+        """Return the schema of an item of a stream."""
+        if declared.result is UNSET:
+            return {}
+        return self._shown(f"{self._name}.{method}Item", declared.result, is_result=True)
+
     def _result_or_page(self, name: str, type_: Any) -> Schema:
         if get_origin(type_) is not Page:
             return self._shown(name, type_, is_result=True)

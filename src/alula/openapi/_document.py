@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
+from alula._declared import Declared
 from alula._identity import find_authentication
 from alula._service import ServiceHandle
 from alula._service_facts import BINARY, ServiceFacts, facts_of
@@ -49,6 +50,7 @@ _RANGE: Final = {
     "schema": {"type": "string"},
     "description": "One range of bytes, such as `bytes=0-99`.",
 }
+_STREAM_TYPES: Final = ("text/event-stream", "application/jsonl")
 _SAFE: Final = frozenset({"find", "get"})
 _STREAM_SCHEMA: Final = {
     "type": "string",
@@ -268,7 +270,7 @@ class _ServiceOperations:
             operations["get"] = self._operation("find", schema if is_known else {})
             is_live = facts.handle.live_options is not None
             kinds = [_STREAM_SCHEMA] * bool(facts.published_events) + [_LIST_SCHEMA] * is_live
-            if self._streams and kinds:
+            if self._streams and kinds and "find" not in facts.handle.streaming:
                 streamed = {"anyOf": kinds} if len(kinds) > 1 else kinds[0]
                 responses = operations["get"]["responses"]
                 found = responses.setdefault("200", {"description": "The result"})
@@ -409,7 +411,7 @@ class _ServiceOperations:
     # -- parts ---------------------------------------------------------------------------------
 
     def _summary(self, method: str) -> str:
-        usual = self._summaries.get(method, f"Call the method {method}")
+        usual = self._summaries.get(method, method)
         is_own = method in self._facts.declared or method not in STANDARD_METHODS
         return (self._facts.documentation(method) if is_own else "") or usual
 
@@ -437,6 +439,25 @@ class _ServiceOperations:
         """Return the responses of a method; ``result`` counts where it declares none."""
         facts = self._facts
         declared = facts.declared.get(method)
+        if declared is not None and declared.streams:
+            responses = self._items(method, declared)
+        else:
+            responses = self._results(method, declared, result)
+        errors = [] if self._is_unchecked(method) else ["400"]
+        if method in facts.secured or (facts.signs_in and method == "create"):
+            errors.append("401")
+        if method in facts.keys:
+            errors.append("403")
+        if facts.signs_in and method == "create":
+            errors.append("429")
+        if member or (declared is not None and declared.route):
+            errors.append("404")
+        errors += statuses_of(declared)
+        return {**responses, **{status: dict(_ERROR) for status in (*errors, "default")}}
+
+    def _results(self, method: str, declared: Declared | None, result: Schema) -> Part:
+        """Return the responses with a result, or an empty one."""
+        facts = self._facts
         shown: Schema | None = result
         may_be_empty = facts.adapter is None and not facts.signs_in
         if declared is not None and (declared.result is not UNSET or result == {}):
@@ -452,17 +473,19 @@ class _ServiceOperations:
         if may_be_empty:
             empty = 204 if shown is not None or declared is None else declared.status or 204
             responses[str(empty)] = {"description": "The result is empty"}
-        errors = [] if self._is_unchecked(method) else ["400"]
-        if method in facts.secured or (facts.signs_in and method == "create"):
-            errors.append("401")
-        if method in facts.keys:
-            errors.append("403")
-        if facts.signs_in and method == "create":
-            errors.append("429")
-        if member or (declared is not None and declared.route):
-            errors.append("404")
-        errors += statuses_of(declared)
-        return {**responses, **{status: dict(_ERROR) for status in (*errors, "default")}}
+        return responses
+
+    def _items(self, method: str, declared: Declared) -> Part:
+        """Return the response with the items of a stream."""
+        # OpenAPI has `itemSchema` since 3.2 alone; a document of 3.1 with it is not valid.
+        item = self._schemas.item(method, declared)
+        content = {"schema": {"type": "string"}, "x-itemSchema": item}
+        return {
+            str(declared.status or 200): {
+                "description": "The items, while they are made",
+                "content": dict.fromkeys(_STREAM_TYPES, content),
+            }
+        }
 
     def _is_unchecked(self, method: str) -> bool:
         """Return whether a method declares something, but nothing that a request could miss."""

@@ -247,7 +247,7 @@ class _Module:
         payloads = dict.fromkeys(EVENT_OF_METHOD.values(), record)
         for method, event in EVENT_OF_METHOD.items():
             declared = facts.declared.get(method)
-            if declared is not None and declared.result is not UNSET:
+            if declared is not None and declared.result is not UNSET and not declared.streams:
                 payloads[event] = self._declared_type(declared.result)
         types = "; ".join(
             member(event, payloads.get(event, "unknown"), is_sure=True) for event in events
@@ -287,7 +287,10 @@ class _Module:
         """Return the ways to call a method: its parameters but the last one, and its result."""
         one, many = self._results(facts, name)
         declared = facts.declared.get(method)
-        if declared is not None and declared.result is not UNSET:
+        if declared is not None and declared.streams:
+            item = "unknown" if declared.result is UNSET else self._declared_type(declared.result)
+            one = many = f"AsyncIterable<{item}>"
+        elif declared is not None and declared.result is not UNSET:
             one = many = self._declared_type(declared.result)
         both = union_of([one, many])
         several = facts.adapter is not None and facts.takes_several(method) and declared is None
@@ -304,7 +307,7 @@ class _Module:
             return calls
         body = self._body(facts, name, method)
         if method not in ID_METHODS:
-            is_known = declared is not None and declared.result is not UNSET
+            is_known = declared is not None and (declared.streams or declared.result is not UNSET)
             return [(body, one if is_known else "unknown")]
         id_type = self.id_type(facts, name)
         # A service of the application's own says itself whether it needs an id.

@@ -24,6 +24,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, Protocol, Self
 
+from alula._item_stream import is_stream, stream_of
 from alula.errors import BadRequest, FrameworkError
 from alula.outgoing._encoders import as_mapping
 from alula.types import (
@@ -40,11 +41,13 @@ from alula.types import (
 __all__ = [
     "HiddenValue",
     "HiddenValueError",
+    "ItemCall",
     "RedactedRecord",
     "check_hidden",
     "hidden_value",
     "is_one_record",
     "is_redacted",
+    "item_method",
     "map_records",
     "public_part",
     "public_result",
@@ -90,7 +93,8 @@ def public_result(call: Call) -> Any:
     """Return what clients get of a call: ``dispatch`` or the result, without what is hidden.
 
     Code that sends results in a form of its own begins with this. It takes the context of a call
-    that has ended.
+    that has ended. The result of a method that streams is an asynchronous iterator; of each item,
+    what is hidden is removed as well.
 
     Args:
         call: The `HookContext` of the call.
@@ -107,7 +111,38 @@ def public_result(call: Call) -> Any:
         >>> public_result(context)
         {'id': 1, 'name': 'Ada'}
     """
-    return public_part(result_to_encode(call))
+    result = result_to_encode(call)
+    if not is_stream(result):
+        return public_part(result)
+    stream = stream_of(call)
+    stream.change_at_once(public_part)
+    return stream
+
+
+def item_method(method: str) -> str:
+    """Return the method for `map_records`, for an item of a stream instead of the whole result."""
+    return "" if method in STANDARD_METHODS else method
+
+
+class ItemCall:
+    """An item of a stream as the result of a call of its own, for `redact_result`.
+
+    Args:
+        call: The call that streams.
+        item: The item.
+    """
+
+    def __init__(self, call: Call, item: Any) -> None:
+        self.method = item_method(call.method)
+        self.data, self.params = call.data, call.params
+        self.result = item
+        self.dispatch: Any = UNSET
+
+    @property
+    def item(self) -> Any:
+        """The item after its redaction, which it carries itself: a stream has no ``dispatch``."""
+        # Only what cannot carry it, such as a list in a list, becomes what clients see of it.
+        return self.result if public_part(self.result) == self.dispatch else self.dispatch
 
 
 def redact_result(

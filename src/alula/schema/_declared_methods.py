@@ -304,8 +304,9 @@ def _mentions(schema: Any, types: Collection[str]) -> bool:
 
 
 def _cutter(declared: Declared) -> Convert:
-    """Return the function that cuts a result to its type."""
-    return _cutter_of(declared.result, declared.where)
+    """Return the function that cuts a result, or an item of a stream, to its type."""
+    where = f"an item of {declared.where}" if declared.streams else declared.where
+    return _cutter_of(declared.result, where)
 
 
 def _cutter_of(type_: Any, where: str) -> Convert:

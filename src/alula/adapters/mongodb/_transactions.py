@@ -21,6 +21,7 @@ from alula.adapters.mongodb._bson_types import BSON_IMMUTABLE
 from alula.adapters.mongodb._errors import translated
 from alula.adapters.mongodb._options import limited
 from alula.adapters.mongodb._service import MongoDBService
+from alula.hooks import annotate_hook
 
 __all__ = ["transaction"]
 
@@ -96,7 +97,8 @@ def transaction(client: Client | None = None, *, seconds: float = 30, **options:
         async with opener.start_session() as opened:
             await _Transaction(context, opened, options, seconds).run(next)
 
-    return run
+    # The items of a stream would be made after the commit.
+    return annotate_hook(run, needs_whole=("all",))
 
 
 class _Transaction:

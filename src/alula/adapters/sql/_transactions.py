@@ -12,6 +12,7 @@ from alula.adapters._transactions import RetriedCall
 from alula.adapters.sql._database import Database, Transaction
 from alula.adapters.sql._errors import is_serialization_failure, translated
 from alula.adapters.sql._service import SQLService
+from alula.hooks import annotate_hook
 
 __all__ = ["Isolation", "transaction"]
 
@@ -95,4 +96,5 @@ def transaction(
 
         await call.run(attempt, is_serialization_failure, takes_part)
 
-    return run
+    # The items of a stream would be made after the commit.
+    return annotate_hook(run, needs_whole=("all",))

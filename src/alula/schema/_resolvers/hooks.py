@@ -11,15 +11,19 @@ from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from alula._context import HookContext
+from alula._item_stream import change_each, is_stream
 from alula._service_object import check_multi
 from alula._user_code import did_you_mean
 from alula.errors import BadRequest, FrameworkError
 from alula.hooks import annotate_hook, hook_factory
 from alula.outgoing import RedactedRecord, public_part
 from alula.outgoing._redaction import (
+    Call,
+    ItemCall,
     check_hidden,
     is_one_record,
     is_redacted,
+    item_method,
     map_records,
     records_in_error,
     records_of,
@@ -282,7 +286,11 @@ def result_hook(resolvers: Sequence[Resolvers], closed: Collection[str] = ()) ->
             await next()
             return
         names = await _run_with_whole_records(chosen, context, next, closed)
-        await _resolve_result(chosen, context, names)
+        resolve_value = partial(_resolved_value, chosen, context, names)
+        if is_stream(context.result):
+            await change_each(context, partial(resolve_value, item_method(context.method)))
+        else:
+            context.result = await resolve_value(context.method, context.result)
 
     return resolve_result_hook
 
@@ -362,8 +370,12 @@ def external_hook(resolvers: Sequence[Resolvers], closed: Collection[str] | None
         if is_one_record(context):
             [view] = await views_of([context.result])
             redact_record(context, view, resolve_external_hook)
+            return
+        redact = partial(_redact_result, chosen, context, views_of, resolve_external_hook)
+        if is_stream(context.result):
+            await change_each(context, partial(_redacted_item, context, redact))
         else:
-            await _redact_result(chosen, context, views_of, resolve_external_hook)
+            await redact(context)
 
     return annotate_hook(resolve_external_hook, protects=protected)
 
@@ -472,11 +484,14 @@ def _without(record: Any, hidden: Collection[str], names: Collection[str] | None
     }
 
 
-async def _resolve_result(
-    resolvers: Sequence[Resolver], context: HookContext, names: Collection[str] | None
-) -> None:
-    """Set the result with its records resolved."""
-    result, method = context.result, context.method
+async def _resolved_value(
+    resolvers: Sequence[Resolver],
+    context: HookContext,
+    names: Collection[str] | None,
+    method: str,
+    result: Any,
+) -> Any:
+    """Return the result of a method, or an item of its stream, with its records resolved."""
     records, _ = records_of(result, method)
     resolved = [
         # A record that its service redacted stays redacted.
@@ -487,7 +502,15 @@ async def _resolve_result(
     ]
     _, extras = records_of(result, method, resolved)
     changed, entries = iter(resolved), iter(await _resolved_extras(resolvers, extras, context))
-    context.result = map_records(result, method, lambda _: next(changed), lambda _: next(entries))
+    return map_records(result, method, lambda _: next(changed), lambda _: next(entries))
+
+
+async def _redacted_item(
+    context: HookContext, redact: Callable[[Call], Awaitable[None]], item: object
+) -> Any:
+    call = ItemCall(context, item)
+    await redact(call)
+    return call.item
 
 
 async def _redact_result(
@@ -495,14 +518,23 @@ async def _redact_result(
     context: HookContext,
     views_of: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]],
     redacted_by: object,
+    call: Call,
 ) -> None:
-    """Redact the result of a call; the views are made first, all at the same time."""
-    result, dispatch = context.result, context.dispatch
+    """Redact the result of a call; the views are made first, all at the same time.
+
+    Args:
+        resolvers: Those of the call.
+        context: The context of the call.
+        views_of: Returns the views of records.
+        redacted_by: As for `redact_result`.
+        call: The call, or an item of its stream.
+    """
+    result, dispatch = call.result, call.dispatch
     views: list[Any] = []
     entries: list[list[Any]] = []
     # What clients get comes first, if another hook has set that.
     for each in [result] if dispatch is UNSET else [dispatch, result]:
-        records, _ = records_of(each, context.method)
+        records, _ = records_of(each, call.method)
         # What another service hides is hidden from the functions of this one, too.
         new = [
             record.public if isinstance(record, RedactedRecord) else record
@@ -516,10 +548,10 @@ async def _redact_result(
             record.public if is_redacted(record, redacted_by) else next(all_views)
             for record in records
         ]
-        _, extras = records_of(each, context.method, shown)
+        _, extras = records_of(each, call.method, shown)
         entries.append([*map(public_part, await _resolved_extras(resolvers, extras, context))])
     view, view_extras = iter(views), chain(entries[0], entries[-1])
-    redact_result(context, lambda _: next(view), lambda _: next(view_extras), redacted_by)
+    redact_result(call, lambda _: next(view), lambda _: next(view_extras), redacted_by)
 
 
 async def _resolved_extras(

@@ -1,0 +1,205 @@
+"""The responses of methods that stream: server-sent events or JSON lines, one for each item."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from math import inf
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from alula._context import HookContext
+from alula._item_stream import ItemStream, close_all
+from alula._json_encoding import dumps
+from alula._public_error import error_json, public_error
+from alula.errors import FrameworkError, Unavailable
+from alula.express._headers import best_match, quality_of
+from alula.express._middleware.error_handler import reporter, status_of
+from alula.express._request import Request
+from alula.express._response import Response
+from alula.express._stream import StreamCutError
+
+__all__ = ["NO_LIMITS", "ItemSender", "StreamLimits", "items_sender", "run_in_time"]
+
+EVENTS: Final = "text/event-stream"
+LINES: Final = ("application/jsonl", "application/x-ndjson")
+
+ItemSender: TypeAlias = Callable[[Request, Response], Awaitable[None]]
+"""``(req, res)``: sends ``res.data``, which is a stream."""
+
+_log: Final = logging.getLogger("alula.express")
+
+
+class StreamLimits(NamedTuple):
+    """How long streams take, in seconds; None for any time.
+
+    Attributes:
+        heartbeat: After which silence a comment is sent, so that proxies keep the connection.
+        timeout: How long the next item may take.
+        duration: How long a whole stream may take.
+    """
+
+    heartbeat: float | None = 15.0
+    timeout: float | None = 300.0
+    duration: float | None = None
+
+    def check(self) -> None:
+        """Check that they are positive.
+
+        Raises:
+            ValueError: One is not.
+        """
+        for name, value in self._asdict().items():
+            if value is not None and not value > 0:
+                raise ValueError(f"rest(stream_{name}={value!r}): it is a number above 0, or None")
+
+
+NO_LIMITS: Final = StreamLimits(None, None, None)
+
+
+async def run_in_time(call: Awaitable[None], limits: StreamLimits) -> None:
+    """Run a call that streams, which lasts until the first item.
+
+    Raises:
+        Unavailable: The first item takes too long.
+    """
+    limit = asyncio.timeout(limits.timeout)
+    try:
+        async with limit:
+            await call
+    except TimeoutError as error:
+        if not limit.expired():  # the method has raised it
+            raise
+        raise _no_item(limits) from error
+
+
+def _no_item(limits: StreamLimits) -> Unavailable:
+    return Unavailable(f"The stream had no item for {limits.timeout:g} seconds")
+
+
+def items_sender(limits: StreamLimits) -> ItemSender:
+    """Return what sends the items of a stream.
+
+    Raises:
+        Exception: By the function: what the stream raises before its first item. The response is
+            an ordinary error then.
+    """
+    report = reporter(None)
+
+    async def send(req: Request, res: Response) -> None:
+        stream, context = res.data, res.hook
+        assert context is not None  # noqa: S101  # for type checkers; a stream comes of a call
+        if not isinstance(stream, ItemStream):  # middleware has wrapped it
+            stream = ItemStream(stream, f"`{context.method}` of {context.service!r}")
+            context.streams = (*context.streams, stream)
+        accept = req.headers.get("accept")
+        kind = best_match(accept, (EVENTS, *LINES)) or EVENTS
+        is_events = kind == EVENTS
+        # Here, so that a first item without a JSON form is an ordinary error.
+        await stream.change(_event if is_events else _line)
+        # A client that does not ask for events takes each of them for an item, an error as well.
+        tells_errors = is_events and accept is not None and quality_of(accept, (EVENTS,)) > 0
+
+        def fail(error: Exception) -> bytes | None:
+            """Report an error; return what is sent of it."""
+            error.add_note(f"raised behind the first item of {stream.name}")
+            shown = public_error(error, debug=req.app.debug)
+            report(error, status_of(shown), req)
+            return _error_event(shown) if tells_errors else None
+
+        res.vary("Accept").set("content-type", kind)
+        if res.get("cache-control") is None:
+            # Compression would keep lines back. Of events, it leaves its hands anyway.
+            res.set("cache-control", "no-cache" if is_events else "no-cache, no-transform")
+        res.set("x-accel-buffering", "no")  # otherwise nginx keeps items back
+        comment = b":\n\n" if is_events else None
+        res.send(_parts(stream, context, limits, comment, fail))
+
+    return send
+
+
+async def _parts(
+    stream: ItemStream,
+    context: HookContext,
+    limits: StreamLimits,
+    comment: bytes | None,
+    fail: Callable[[Exception], bytes | None],
+) -> AsyncGenerator[bytes, None]:
+    """Yield the parts of a response.
+
+    Args:
+        stream: The items as they are sent.
+        context: The call.
+        limits: How long it may take.
+        comment: What is sent in times of silence, None for nothing.
+        fail: Takes an error; returns what is sent of it, None to cut the connection.
+
+    Raises:
+        StreamCutError: The stream has failed, and the client has to see that the response is not
+            whole.
+    """
+    try:
+        async with aclosing(_in_time(stream, limits, comment)) as parts:
+            async for part in parts:
+                yield part
+    except Exception as error:  # it is reported
+        last = fail(error)
+        if last is None:
+            raise StreamCutError from error
+        yield last
+    finally:
+        await close_all(context.streams)
+
+
+async def _in_time(
+    stream: ItemStream, limits: StreamLimits, comment: bytes | None
+) -> AsyncGenerator[bytes, None]:
+    """Yield the items of a stream, and comments in times of silence.
+
+    Raises:
+        Unavailable: The next item, or the whole stream, takes too long.
+    """
+    now = asyncio.get_running_loop().time
+    heartbeat = None if comment is None else limits.heartbeat
+    begun = last_item = last_part = now()
+    while True:
+        ends = {
+            "silence": last_part + (heartbeat or inf),
+            "item": last_item + (limits.timeout or inf),
+            "stream": begun + (limits.duration or inf),
+        }
+        first = min(ends, key=ends.__getitem__)
+        seconds = ends[first] - now()
+        if await stream.wait(None if seconds == inf else seconds):
+            item = await anext(stream, None)
+            if item is None:
+                return
+            yield item
+            last_item = last_part = now()
+        elif first == "item":
+            raise _no_item(limits)
+        elif first == "stream":
+            raise Unavailable(f"The stream took longer than {limits.duration:g} seconds")
+        else:
+            yield comment or b""
+            last_part = now()
+
+
+def _event(item: Any) -> bytes:
+    return b"data: %b\n\n" % dumps(item)
+
+
+def _line(item: Any) -> bytes:
+    return dumps(item) + b"\n"
+
+
+def _error_event(error: FrameworkError) -> bytes:
+    body = error_json(error)
+    try:
+        data = dumps(body)
+    # Values of the application may raise anything while they become JSON.
+    except Exception:  # noqa: BLE001  # it is logged
+        _log.exception("the data of an error has no JSON form; it was left out")
+        data = dumps({name: body[name] for name in ("name", "message", "code", "className")})
+    return b"event: error\ndata: %b\n\n" % data
