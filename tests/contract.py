@@ -39,6 +39,8 @@ PATHS = (
     "express/test_websockets.py",
     "realtime/test_socketio.py",
     "realtime/test_websocket.py",
+    # Tools for agents, which stand on the SDK of the protocol.
+    "mcp",
     # Models of Pydantic.
     "schema/pydantic_models",
 )
