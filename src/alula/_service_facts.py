@@ -126,7 +126,8 @@ class ServiceFacts(NamedTuple):
 
         What follows, such as arguments, is written for developers of the service.
         """
-        text = inspect.getdoc(getattr(self.handle.service, method, None)) or ""
+        service = owning_handle(self.handle).service
+        text = inspect.getdoc(getattr(service, method, None)) or ""
         return text.partition("\n\n")[0].replace("\n", " ")
 
     def takes_several(self, method: str) -> bool:

@@ -33,7 +33,7 @@ def todos(debug=False):
         ({"issuer": "login.example.com"}, ValueError, "issuer=...\\) is a URL such as"),
         ({"issuer": 7}, ValueError, "issuer=...\\) is a URL such as"),
         ({"scopes": ["todos"]}, ValueError, "are those of an issuer"),
-        ({"timeout": 0}, ValueError, "the number of seconds; it is over 0"),
+        ({"timeout": 0}, ValueError, "give a number of seconds over 0"),
     ],
 )
 def test_a_wrong_option_is_refused(options, error, message):

@@ -12,7 +12,7 @@ from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest
 from alula.files import LocalFileStore, UploadService
 from alula.mcp._tools import Toolbox, read_names
-from alula.schema import with_schema
+from alula.schema import Validator, validate_data, with_schema
 
 
 class Todo(BaseModel):
@@ -226,6 +226,26 @@ def test_a_docstring_of_an_own_method_of_an_adapter_counts():
 
     tools = tools_of(App().use("todos", Todos()), {"todos": ["find"]})
     assert tools["todos_find"].description.description == "Search the todos."
+
+
+def test_a_service_of_another_application_is_described_by_its_own_docstrings():
+    inner = App().use("notes", Own(), methods=["get"])
+    app = App().use("notes", inner.service("notes"))
+    (tool,) = tools_of(app, {"notes": ["get"]}).values()
+    assert tool.description.description == "Return a note."
+
+
+def test_a_property_of_any_type_stays_in_a_patch():
+    schema = {"$id": "Note", "type": "object", "properties": {"any": True, "at": {"default": 1}}}
+
+    class Notes:
+        async def patch(self, id, data, params):
+            return data
+
+    app = App().use("notes", Notes())
+    app.service("notes").hooks(before=[validate_data(Validator(schema))])
+    (tool,) = tools_of(app, {"notes": ["patch"]}).values()
+    assert shown(tool)[0]["data"]["properties"] == {"any": True, "at": {}}
 
 
 def test_a_placeholder_keeps_its_name():

@@ -69,11 +69,8 @@ def mcp(
             setup: no host is named, or the setting ``public url`` is missing.
     """
     names = read_names(services)
-    allowed, pages, scope_names = (
-        _texts("hosts", hosts),
-        _texts("origins", origins),
-        _texts("scopes", scopes),
-    )
+    named_hosts, pages = _texts("hosts", hosts), _texts("origins", origins)
+    scope_names = _texts("scopes", scopes)
     if not path.startswith("/") or not path.strip("/"):
         raise ValueError(f'mcp(path={path!r}): write a path such as "/mcp"')
     if issuer is not None:
@@ -81,7 +78,7 @@ def mcp(
     elif scope_names:
         raise ValueError("mcp(scopes=...) are those of an issuer; name it: mcp(issuer=...)")
     if not timeout > 0:
-        raise ValueError(f"mcp(timeout={timeout!r}) is the number of seconds; it is over 0")
+        raise ValueError(f"mcp(timeout={timeout!r}): give a number of seconds over 0")
     endpoint_path = "/" + path.strip("/")
 
     def configure(app: ExpressApplication) -> None:
@@ -96,7 +93,7 @@ def mcp(
             tools.check()
             public_url = _public_url(app, is_needed=issuer is not None)
             metadata = None if issuer is None else f"{public_url}{_METADATA}{endpoint_path}"
-            known_hosts, known_pages = _hosts(allowed, public_url, is_debugged=app.debug)
+            known_hosts, known_pages = _hosts(named_hosts, public_url, is_debugged=app.debug)
             await endpoint.start(known_hosts, [*known_pages, *pages], metadata)
 
         async def tear_down(_: object, next: Callable[[], Awaitable[None]]) -> None:

@@ -184,12 +184,9 @@ class ServiceTool:
         schema = inlined(self._facts.data.get(self.method) or {"type": "object"})
         if self.method != "patch":
             return schema
-        fields: dict[str, Any] = {}
-        for name, field in schema.get("properties", {}).items():
-            # A patch fills no default in, so it would mislead.
-            kept = {key: each for key, each in field.items() if key != "default"}
-            fields[name] = kept
-        return {**schema, "properties": fields} if fields else schema
+        fields: Mapping[str, Any] = schema.get("properties", {})
+        kept = {name: _without_default(field) for name, field in fields.items()}
+        return {**schema, "properties": kept} if kept else schema
 
     def _id_schema(self) -> Schema:
         if self._declared.id is not UNSET:
@@ -264,6 +261,13 @@ class ServiceTool:
     def _has_pages(self) -> bool:
         """Tell whether `find` knows ``$limit``."""
         return self._facts.adapter is not None or bool(self._query_schema)
+
+
+def _without_default(field: Any) -> Any:
+    """Return the schema of a property in a patch, which fills no default in."""
+    if not is_mapping(field):
+        return field
+    return {key: value for key, value in field.items() if key != "default"}
 
 
 def _free_name(name: str, taken: Collection[str]) -> str:
