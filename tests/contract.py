@@ -41,6 +41,8 @@ PATHS = (
     "realtime/test_websocket.py",
     # Libraries that ask providers, and check what these have signed.
     "accounts/providers",
+    # Tools for agents, which stand on the SDK of the protocol.
+    "mcp",
     # Models of Pydantic.
     "schema/pydantic_models",
 )

@@ -34,7 +34,7 @@ FLOOR_OF = {
     **dict.fromkeys(
         ["accounts", "common_hooks", "files", "realtime", "service_facts", "testing"], 7
     ),
-    "openapi": 8,
+    **dict.fromkeys(["openapi", "mcp"], 8),
     **dict.fromkeys(["cli", "__init__"], 9),
 }
 
@@ -60,6 +60,7 @@ THIRD_PARTY = {
     "files": {"orjson", "python_multipart", "aiobotocore", "aiohttp", "botocore"},
     "json_encoding": {"orjson"},  # for those who send: the core imports it nowhere
     "local_mongodb": {"pymongo"},
+    "mcp": {"mcp", "orjson", "starlette"},  # orjson: to name the extra without it
     "logs": {"orjson"},  # where it is installed: logs work without it
     "outgoing": {"pydantic_core"},  # for Pydantic, when it writes a redacted record
     # orjson: to name the extra without it.

@@ -19,7 +19,16 @@ from alula.types import EVENT_OF_METHOD, UNSET, is_mapping
 if TYPE_CHECKING:
     from alula.authentication import AuthenticationService
 
-__all__ = ["BINARY", "ServiceFacts", "facts_of", "query_schema_of", "schema_of", "state_of"]
+__all__ = [
+    "BINARY",
+    "OBJECT_ID",
+    "SENT_FORMS",
+    "ServiceFacts",
+    "facts_of",
+    "query_schema_of",
+    "schema_of",
+    "state_of",
+]
 
 _PLACEHOLDER: Final = re.compile(r"(?<![^/]):([^/]+)")  # a whole segment; "a:b" is plain text
 
@@ -31,6 +40,13 @@ BINARY: Final = {
     "format": "binary",
     "contentMediaType": "application/octet-stream",
 }
+
+OBJECT_ID: Final = {"type": "string", "pattern": "^[0-9a-fA-F]{24}$"}
+SENT_FORMS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "objectid": OBJECT_ID,
+    "date": {"type": "string", "format": "date-time"},
+}
+"""Keywords of a schema that convert, and what a client sends for them."""
 
 # Files may have any name that is not one of a field; the last of these cannot be one.
 _FILE_NAMES: Final = ("file", "files", "upload")
@@ -113,7 +129,8 @@ class ServiceFacts(NamedTuple):
 
         What follows, such as arguments, is written for developers of the service.
         """
-        text = inspect.getdoc(getattr(self.handle.service, method, None)) or ""
+        service = owning_handle(self.handle).service
+        text = inspect.getdoc(getattr(service, method, None)) or ""
         return text.partition("\n\n")[0].replace("\n", " ")
 
     def takes_several(self, method: str) -> bool:

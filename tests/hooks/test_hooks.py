@@ -995,7 +995,7 @@ class TestDisallow:
 
     @pytest.mark.parametrize(
         ("names", "missing"),
-        [(("rest", "socketio"), "sse"), (("socketio", "server", "sse"), "rest")],
+        [(("rest", "socketio", "mcp"), "sse"), (("socketio", "server", "sse", "mcp"), "rest")],
     )
     def test_a_transport_that_is_forgotten_would_let_calls_pass(self, names, missing):
         with pytest.raises(ValueError, match=f"over {missing} would still pass"):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from alula._service_facts import OBJECT_ID
 from alula.adapters.mongodb import ObjectIdSchema
-from alula.openapi._components import OBJECT_ID, Components, without_defaults, without_required
+from alula.openapi._components import Components, without_defaults, without_required
 from alula.schema import DATE_SCHEMA
 
 DATE = {"type": "string", "format": "date-time"}

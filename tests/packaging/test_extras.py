@@ -167,6 +167,24 @@ print(bool(alula.telemetry.__all__))
 """,
         "True",
     ),
+    "mcp": (
+        """
+import asyncio
+from alula.adapters.memory import MemoryService
+from alula.express import api
+from alula.mcp import mcp
+
+async def main():
+    app = api().use("notes", MemoryService())
+    app.configure(mcp({"notes": ["find"]}, hosts=["api.example.com"]))
+    await app.setup()
+    await app.teardown()
+    print("set up")
+
+asyncio.run(main())
+""",
+        "set up",
+    ),
     "realtime": (
         """
 from alula.client import create_client, socketio
@@ -189,6 +207,7 @@ WITHOUT = {
     "httpx": "from alula.client import rest; rest('http://host.example').httpx()",
     "aiohttp": "from alula.client import rest; rest('http://host.example').aiohttp()",
     "telemetry": "import alula.telemetry",
+    "mcp": "import alula.mcp",
     "realtime": "from alula.client import create_client, socketio;"
     " create_client().configure(socketio('http://host.example'))",
 }

@@ -29,7 +29,7 @@ Hook: TypeAlias = Callable[..., Any]
 AnyHook = TypeVar("AnyHook", bound=Hook)
 
 _PROVIDERS: Final = ("external", "server", "rest")
-_TRANSPORTS: Final = frozenset({"rest", "socketio", "sse"})
+_TRANSPORTS: Final = frozenset({"rest", "socketio", "sse", "mcp"})
 _PLACES: Final = frozenset({"innermost", "outermost"})
 """Metadata of hooks that do not run where they are registered."""
 

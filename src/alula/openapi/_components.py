@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
+from alula._service_facts import SENT_FORMS
 from alula.types import is_list, is_mapping
 
 __all__ = [
-    "OBJECT_ID",
     "Components",
     "Schema",
     "without_defaults",
@@ -18,10 +18,6 @@ __all__ = [
 
 Schema: TypeAlias = Mapping[str, Any]
 
-OBJECT_ID: Final = {"type": "string", "pattern": "^[0-9a-fA-F]{24}$"}
-_DATE: Final = {"type": "string", "format": "date-time"}
-# Keywords that convert, and what a client sends for them.
-_CONVERTED: Final[Mapping[str, Schema]] = {"objectid": OBJECT_ID, "date": _DATE}
 # Definitions become components. An `$id` would make references lead to another document.
 _DROPPED: Final = frozenset({"$schema", "$id", "$defs", "definitions"})
 # Values and not schemas: an example may have a key "properties" itself.
@@ -87,7 +83,7 @@ class Components:
             return [self.shown(item, owner) for item in schema]
         if not is_mapping(schema):
             return schema
-        for keyword, sent in _CONVERTED.items():
+        for keyword, sent in SENT_FORMS.items():
             if schema.get(keyword) is True:
                 rest = {name: value for name, value in schema.items() if name != keyword}
                 return {**self.shown(rest, owner), **sent}

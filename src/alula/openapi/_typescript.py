@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin
 
-from alula._service_facts import ServiceFacts, facts_of
+from alula._service_facts import ServiceFacts, facts_of, query_schema_of, schema_of
 from alula.openapi._components import Components, Schema
-from alula.openapi._declared_schemas import query_schema_of, schema_of
 from alula.openapi._typescript_types import (
     TypeDeclarations,
     array_of,

@@ -25,11 +25,11 @@ def access_log(*, user: str | None = None, ip: bool = False) -> Middleware:
     """Return middleware that logs every request to ``alula.access`` once its response is sent.
 
     The record has ``http_method``, ``path``, ``status``, ``bytes`` and ``duration_ms``, for calls
-    of a service ``service`` and ``service_method``, and ``aborted`` if the response was not sent
-    completely. Query strings, headers and bodies are left out, since they may hold tokens. So are
-    ids of services with ``secret_ids = True``, such as the authentication service. Health probes
-    that went well are logged at the level DEBUG, all others at INFO. Register it behind
-    `request_id` and before everything that may respond.
+    of a service ``service`` and ``service_method``, for those of agents ``provider``, and
+    ``aborted`` if the response was not sent completely. Query strings, headers and bodies are left
+    out, since they may hold tokens. So are ids of services with ``secret_ids = True``, such as the
+    authentication service. Health probes that went well are logged at the level DEBUG, all others
+    at INFO. Register it behind `request_id` and before everything that may respond.
 
     Examples:
         >>> from alula.express import access_log, express, request_id
@@ -77,6 +77,8 @@ class _Entry:
         }
         if call is not None:
             extra["service"], extra["service_method"] = call.path, call.method
+            if (provider := call.params.get("provider")) not in {None, "rest"}:
+                extra["provider"] = provider
         if self._user is not None:
             user: Any = self._req.user or (call.params.get("user") if call is not None else None)
             name = self._user

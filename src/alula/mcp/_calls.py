@@ -1,0 +1,107 @@
+"""One call of a tool: the arguments of an agent -> a call of a service -> text."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mcp.types import CallToolResult, TextContent
+
+from alula._context import HookContext, Params, RequestParams
+from alula._json_encoding import dumps
+from alula._public_error import error_json, public_error
+from alula.errors import FrameworkError, NotAuthenticated, PayloadTooLarge, Timeout
+from alula.express import ExpressApplication, Request, Response
+from alula.express._middleware.error_handler import reporter
+from alula.mcp._tools import ServiceTool, Toolbox
+from alula.outgoing import public_part
+from alula.types import UNSET
+
+__all__ = ["Exchange"]
+
+_MAX_CHARACTERS: Final = 100_000
+_SHOWN: Final = ("code", "message", "data", "errors", "hint")
+_report: Final = reporter(None)
+
+
+class Exchange:
+    """One HTTP request with a message of an agent, and its response.
+
+    Args:
+        app: The application.
+        req: The request.
+        res: The response.
+        timeout: How many seconds a call may take.
+
+    Attributes:
+        refusal: The error of a call without valid credentials, None for all others.
+    """
+
+    def __init__(
+        self, app: ExpressApplication, req: Request, res: Response, timeout: float
+    ) -> None:
+        self._app = app
+        self._req = req
+        self._res = res
+        self._timeout = timeout
+        self.refusal: NotAuthenticated | None = None
+
+    async def call(
+        self, tools: Toolbox, name: str, arguments: Mapping[str, Any] | None
+    ) -> CallToolResult:
+        """Call a tool, and return its result. An error is a result, too: models see no others."""
+        try:
+            return _result(await self._run(tools.find(name), arguments or {}))
+        except Exception as error:  # noqa: BLE001  # it is logged, and the agent gets an answer
+            shown = public_error(error, debug=self._app.debug)
+            if isinstance(shown, NotAuthenticated):
+                self.refusal = shown
+            else:
+                _report(error, shown.code, self._req)
+            return _failure(shown)
+
+    async def _run(self, tool: ServiceTool, sent: Mapping[str, Any]) -> str:
+        arguments = tool.read(sent)
+        handle = tool.handle
+        params = self._params(arguments.query, arguments.route)
+        context = HookContext(handle.app, handle, tool.method, params, arguments.id, arguments.data)
+        self._res.hook = context  # for the access log
+        limit = asyncio.timeout(self._timeout)
+        try:
+            async with limit:
+                await self._app.turns.take(self._req.ip, handle.run(context))
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise Timeout(f"The call took longer than {self._timeout:g} seconds") from None
+        body = context.result if context.dispatch is UNSET else context.dispatch
+        return dumps(public_part(body)).decode()
+
+    def _params(self, query: dict[str, Any], route: dict[str, str]) -> Params:
+        """Return the params of a call, with what middleware has set, as over REST."""
+        params: Params = RequestParams(query, "mcp", self._req.headers, route, self._req.ip)
+        params.__dict__.update(self._req.framework.__dict__)
+        params.provider = "mcp"
+        return Params(params)
+
+
+def _result(text: str) -> CallToolResult:
+    """Return the result of a call.
+
+    Raises:
+        PayloadTooLarge: It is too long for a model.
+    """
+    if len(text) > _MAX_CHARACTERS:
+        raise PayloadTooLarge(
+            f"The result has {len(text)} characters; the limit is {_MAX_CHARACTERS}. Ask for less:"
+            " $limit takes fewer records, $select takes fewer properties"
+        )
+    return CallToolResult(content=[TextContent(type="text", text=text)])
+
+
+def _failure(error: FrameworkError) -> CallToolResult:
+    described = error_json(error)
+    shown = {name: described[name] for name in _SHOWN if name in described}
+    text = dumps(shown).decode()
+    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)

@@ -1,0 +1,280 @@
+"""The endpoint: messages of both revisions, results, errors, sign-in, and the limits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+
+import pytest
+from pydantic import BaseModel
+from tests.authentication.building import add_authentication, add_user
+from tests.express.asgi_client import call, post_json
+from tests.express.serving import living
+from tests.mcp.speaking import HOST, VERSIONS, call_tool, send
+
+from alula.adapters.memory import MemoryService
+from alula.authentication import authenticate, protect
+from alula.errors import Forbidden
+from alula.express import access_log, api
+from alula.mcp import mcp
+from alula.schema import hidden, resolve, resolve_external, with_schema
+from mcp import Client
+
+
+class Todo(BaseModel):
+    id: int
+    text: str
+    secret: str = "canary-1"
+
+
+class Troubled:
+    """Fails in each way."""
+
+    async def find(self, params):
+        return ["x" * 50_000] * 2
+
+    async def get(self, id, params):
+        if id == "forbidden":
+            raise Forbidden("not you", {"why": "canary"})
+        if id == "odd":
+            return object()
+        raise RuntimeError("canary-2")
+
+    async def wait(self, data, params):
+        await asyncio.sleep(30)
+
+    async def late(self, data, params):
+        raise TimeoutError("canary-3")
+
+    async def who(self, data, params):
+        return [
+            params.provider,
+            params.ip,
+            params.get("tenant"),
+            params.headers["host"],
+            params.route,
+        ]
+
+
+OF_TROUBLED = ["find", "get", "wait", "late", "who"]
+TOOLS = {"todos": ["find", "get", "create", "patch"], "a/:b": OF_TROUBLED}
+
+
+def make_app(**options):
+    app = api()
+    app.use("todos", with_schema(MemoryService(start_id=1), Todo))
+    app.use("a/:b", Troubled(), methods=OF_TROUBLED)
+    app.configure(mcp(TOOLS, hosts=[HOST, "127.0.0.1:*"], **options))
+    return app
+
+
+# -- the protocol ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_official_client_lists_and_calls_tools(mode):
+    app = make_app(name="Todos", instructions="Be kind.")
+    async with await app.listen(0) as server, Client(f"{server.url}/mcp", mode=mode) as client:
+        assert (client.server_info.name, client.instructions) == ("Todos", "Be kind.")
+        listed = (await client.list_tools()).tools
+        assert [tool.name for tool in listed][:2] == ["todos_find", "todos_get"]
+        made = await client.call_tool("todos_create", {"data": {"text": "Milk"}})
+        assert not made.is_error
+        (text,) = made.content
+        assert json.loads(text.text) == {"id": 1, "text": "Milk", "secret": "canary-1"}
+        missing = await client.call_tool("todos_get", {"id": 7})
+        assert missing.is_error
+        assert json.loads(missing.content[0].text)["code"] == 404
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_call_needs_no_handshake_so_any_worker_answers(version):
+    one, two = make_app(), make_app()
+    async with living(one), living(two):
+        for app in (one, two, one, two):
+            assert await call_tool(app, "todos_find", version=version) == (False, [])
+        answer = await send(two, "tools/list", version=version)
+        result = answer.json["result"]
+        assert len(result["tools"]) == 9
+        if version == VERSIONS[1]:
+            assert (result["ttlMs"], result["cacheScope"]) == (60_000, "public")
+
+
+async def test_spaces_around_a_header_are_not_part_of_it():
+    app = make_app()
+    async with living(app):
+        spaced = {"mcp-name": " todos_find\t"}
+        assert await call_tool(app, "todos_find", headers=spaced) == (False, [])
+        answer = await send(app, "tools/call", {"name": "todos_find"}, headers={"mcp-name": "x"})
+        assert answer.status == 400
+
+
+async def test_what_is_no_message_is_refused():
+    app = make_app()
+    async with living(app):
+        for verb in ("GET", "DELETE"):
+            answer = await call(app, verb, "/mcp", headers={"host": HOST})
+            assert (answer.status, answer.get("allow")) == (405, "POST")
+        accept = {"accept": "application/json", "host": HOST}
+        assert (await post_json(app, b"{", "/mcp", accept)).status == 400
+        assert (await post_json(app, b"[" * 60_000, "/mcp", accept)).status == 400
+        assert (await post_json(app, b" " * (1 << 20) + b"{}", "/mcp", accept)).status == 413
+        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        answer = await post_json(app, note, "/mcp", accept)
+        assert (answer.status, answer.body) == (202, b"")
+
+
+async def test_other_hosts_and_origins_are_refused():
+    app = make_app(origins="https://pages.example")
+    async with living(app):
+        statuses = [
+            (await send(app, "tools/list", headers=headers)).status
+            for headers in (
+                {"host": "evil.example"},
+                {"origin": "https://evil.example"},
+                {"origin": "https://pages.example"},
+            )
+        ]
+    assert statuses == [421, 403, 200]
+
+
+# -- results and errors ----------------------------------------------------------------------------
+
+
+async def test_a_call_is_that_of_a_client_with_what_middleware_has_set():
+    app = api().use("a/:b", Troubled(), methods=["who"])
+
+    def choose_tenant(req, res, next):
+        req.framework.tenant = "north"
+        req.framework.provider = None
+        return next()
+
+    app.use(choose_tenant).configure(mcp({"a/:b": ["who"]}, hosts=[HOST]))
+    async with living(app):
+        _, seen = await call_tool(app, "a_who", {"b": "x/y"})
+    assert seen == ["mcp", "192.0.2.7", "north", HOST, {"b": "x/y"}]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_hidden_values_are_in_no_result(version):
+    app = make_app()
+    todos = app.service("todos")
+    todos.hooks(after={"get": [protect("secret")]})
+    todos.hooks(around={"find": [resolve_external(resolve({"secret": hidden}))]})
+
+    def dispatch(context):
+        context.dispatch = {"id": context.result["id"]}
+
+    todos.hooks(after={"create": [dispatch]})
+    async with living(app):
+        made = await call_tool(app, "todos_create", {"data": {"text": "a"}}, version=version)
+        found = await call_tool(app, "todos_find", version=version)
+        one = await call_tool(app, "todos_get", {"id": 1}, version=version)
+    assert made == (False, {"id": 1})
+    assert one == (False, {"id": 1, "text": "a"})
+    assert "canary" not in str([made, found, one])
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "code", "message"),
+    [
+        ("nothing", {}, 404, "there is no tool 'nothing'"),
+        ("todos_get", {"id": 9}, 404, "No record found"),
+        ("todos_get", {}, 400, "missing: id"),
+        ("todos_find", {"query": {"$limt": 1}}, 400, "validation failed"),
+        ("a_get", {"b": "1", "id": "forbidden"}, 403, "not you"),
+        ("a_get", {"b": "1", "id": "broken"}, 500, "The server failed; its log says why"),
+        ("a_get", {"b": "1", "id": "odd"}, 500, "The server failed; its log says why"),
+        ("a_late", {"b": "1"}, 500, "The server failed; its log says why"),
+        ("a_wait", {"b": "1"}, 408, "longer than 0.05 seconds"),
+        ("a_find", {"b": "1"}, 413, "$limit takes fewer records, $select"),
+    ],
+)
+async def test_errors_are_results_that_models_can_read(name, arguments, code, message):
+    app = make_app(timeout=0.05)
+    async with living(app):
+        failed, error = await call_tool(app, name, arguments)
+    assert failed
+    assert error["code"] == code
+    assert message in error["message"]
+    assert error.keys() <= {"code", "message", "data"}
+    if code == 500:
+        assert "canary" not in str(error)
+
+
+async def test_the_access_log_names_the_service_and_the_log_the_failure(caplog):
+    caplog.set_level(logging.INFO, "alula")
+    app = make_app().use(access_log())
+    async with living(app):
+        await call_tool(app, "a_get", {"b": "1", "id": "broken"})
+    (line,) = [record for record in caplog.records if record.name == "alula.access"]
+    assert (line.service, line.service_method, line.provider) == ("a/:b", "get", "mcp")
+    assert "canary-2" in caplog.text
+
+
+# -- sign-in ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def guarded():
+    app = api().use("users", MemoryService(start_id=1))
+    add_authentication(app)
+    app.use("todos", MemoryService([{"id": 1}]))
+    app.service("todos").hooks(before=[authenticate("jwt")])
+    app.set("public url", "https://api.example.com/base/")
+    issuer = "https://login.example.com"
+    app.configure(mcp({"todos": ["find"]}, issuer=issuer, scopes=["todos"]))
+    async with living(app):
+        await add_user(app)
+        yield app
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_call_without_valid_credentials_is_a_401_that_names_the_metadata(guarded, version):
+    sign_in = {"strategy": "local", "email": "ada@example.com", "password": "right"}
+    token = (await guarded.service("authentication").create(sign_in))["accessToken"]
+    found = []
+    for headers in ({}, {"authorization": "Bearer x.y.z"}):
+        answer = await send(
+            guarded, "tools/call", {"name": "todos_find"}, version=version, headers=headers
+        )
+        found.append(answer.status)
+        assert answer.json["name"] == "NotAuthenticated"
+        url = answer.get("www-authenticate").removeprefix('Bearer resource_metadata="').rstrip('"')
+        assert url == "https://api.example.com/base/.well-known/oauth-protected-resource/mcp"
+        metadata = (await call(guarded, url=url.removeprefix("https://api.example.com/base"))).json
+    assert found == [401, 401]
+    assert metadata == {
+        "resource": "https://api.example.com/base/mcp",
+        "authorization_servers": ["https://login.example.com"],
+        "bearer_methods_supported": ["header"],
+        "scopes_supported": ["todos"],
+    }
+    right = {"authorization": f"Bearer {token}"}
+    assert await call_tool(guarded, "todos_find", version=version, headers=right) == (
+        False,
+        [{"id": 1}],
+    )
+
+
+async def test_without_an_issuer_the_challenge_says_bearer_alone():
+    app = make_app().use("users", MemoryService())
+    add_authentication(app)
+    app.service("todos").hooks(before=[authenticate("jwt")])
+    async with living(app):
+        answer = await send(app, "tools/call", {"name": "todos_find"})
+        assert (answer.status, answer.get("www-authenticate")) == (401, "Bearer")
+        assert (await call(app, url="/.well-known/oauth-protected-resource/mcp")).status == 404
+
+
+# -- start and stop --------------------------------------------------------------------------------
+
+
+async def test_an_application_takes_requests_while_it_is_set_up():
+    app = make_app()
+    for _ in range(2):
+        assert (await send(app, "tools/list")).status == 500
+        await app.setup()
+        assert (await send(app, "tools/list")).status == 200
+        await app.teardown()
