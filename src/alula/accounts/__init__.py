@@ -1,20 +1,43 @@
 """Accounts: prove an address, forget and change a password, change an address, sign in by a mail.
 
-Needs the extra ``auth``.
+Needs the extra ``auth``; providers such as `google` need the extra ``oauth``.
 """
 
+from typing import TYPE_CHECKING
+
+from alula._late_imports import late_names
 from alula.accounts._accounts import Accounts
 from alula.accounts._guards import recent, verified
 from alula.accounts._mail import ConsoleMailer, Mail, Mailer, MemoryMailer
 from alula.accounts._smtp import SMTP
+from alula.accounts.providers._provider import Claims, Provider, ProviderError
+
+if TYPE_CHECKING:
+    from alula.accounts.providers._github import github
+    from alula.accounts.providers._openid import openid
 
 __all__ = [
     "SMTP",
     "Accounts",
+    "Claims",
     "ConsoleMailer",
     "Mail",
     "Mailer",
     "MemoryMailer",
+    "Provider",
+    "ProviderError",
+    "github",
+    "openid",
     "recent",
     "verified",
 ]
+
+# Only applications with providers have their libraries.
+if not TYPE_CHECKING:  # otherwise, checkers would accept every name
+    __getattr__, __dir__ = late_names(
+        globals(),
+        {
+            "github": "providers._github",
+            "openid": "providers._openid",
+        },
+    )

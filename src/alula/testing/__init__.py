@@ -1,6 +1,6 @@
-"""For tests: `AdapterSuite`, which every adapter passes, and `RealtimeClient`.
+"""For tests: `AdapterSuite`, which every adapter passes, `RealtimeClient` and `FakeProvider`.
 
-Both are imported on first access: one needs pytest, the other the packages of a server.
+All are imported on first access: the first needs pytest, the others the packages of a server.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from alula.testing._fake_provider import FakeProvider
     from alula.testing._realtime_client import RealtimeClient, ReceivedEvent
     from alula.testing._rules import AdapterSuite
 
-__all__ = ["AdapterSuite", "RealtimeClient", "ReceivedEvent"]
+__all__ = ["AdapterSuite", "FakeProvider", "RealtimeClient", "ReceivedEvent"]
 
 
 def __getattr__(name: str) -> Any:
     if name in {"RealtimeClient", "ReceivedEvent"}:
         return getattr(import_module(f"{__name__}._realtime_client"), name)
+    if name == "FakeProvider":
+        return import_module(f"{__name__}._fake_provider").FakeProvider
     if name != "AdapterSuite":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -1,0 +1,287 @@
+"""HTTP with a provider: ten seconds, no redirects, no cookies, and at most 1 MiB of an answer.
+
+No error has a text of the provider: it may contain what nobody should read in a log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from base64 import b64encode
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any, Final, Literal, TypeAlias, cast
+from urllib.parse import quote_plus, urlsplit
+
+from alula.accounts.providers._provider import ProviderError, missing_library
+
+try:
+    import httpx2
+    from authlib.integrations.base_client import (  # type: ignore[import-untyped]  # it has no types
+        OAuthError,
+    )
+    from authlib.integrations.httpx_client import (  # type: ignore[import-untyped]  # it has no types
+        AsyncOAuth2Client,
+        OAuth2ClientAuth,
+    )
+    from authlib.oauth2.rfc6749.parameters import (  # type: ignore[import-untyped]  # it has no types
+        prepare_grant_uri,  # pyright: ignore[reportUnknownVariableType]  # likewise
+    )
+    from authlib.oauth2.rfc7636 import (  # type: ignore[import-untyped]  # it has no types
+        create_s256_code_challenge,  # pyright: ignore[reportUnknownVariableType]  # likewise
+    )
+except ImportError as error:
+    raise missing_library(error) from error
+
+__all__ = [
+    "ClientSecret",
+    "Exchange",
+    "Method",
+    "Token",
+    "authorization_url",
+    "is_private",
+    "shown_host",
+]
+
+SECONDS: Final = 10
+MAX_BYTES: Final = 1024 * 1024
+
+_OK: Final = 200
+_TOO_MANY: Final = 429
+_VISIBLE: Final = re.compile(r"[\x21-\x7e]+")
+_CODE: Final = re.compile(r"[\x20-\x7e]{1,4096}")
+_ERROR: Final = re.compile("[a-z_]{1,64}")
+_THIS_MACHINE: Final = re.compile(r"localhost|.+\.localhost|127(\.\d+){3}|::1")
+# Errors of a token endpoint that a person cannot cause. The last one is GitHub's.
+_OWN_FAULTS: Final = frozenset(
+    {
+        "invalid_client",
+        "unauthorized_client",
+        "server_error",
+        "temporarily_unavailable",
+        "incorrect_client_credentials",
+    }
+)
+
+Method: TypeAlias = Literal["client_secret_basic", "client_secret_post"]
+
+
+@dataclass(frozen=True)
+class ClientSecret:
+    """How the application proves itself to a token endpoint."""
+
+    client_id: str
+    secret: str = field(repr=False)
+    method: Method = "client_secret_post"
+
+
+@dataclass(frozen=True)
+class Token:
+    """The answer of a token endpoint, whose access token can be sent in a header."""
+
+    access_token: str = field(repr=False)
+    id_token: object = field(repr=False)
+
+
+class Exchange:
+    """The connections to one provider."""
+
+    def __init__(self) -> None:
+        self._client: Any = None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def token(
+        self, endpoint: str, client: ClientSecret, *, redirect_uri: str, code: str, verifier: str
+    ) -> Token:
+        """Exchange a code for tokens.
+
+        Raises:
+            ProviderError: It was refused, or the answer is not one.
+        """
+        if not _CODE.fullmatch(code):
+            raise ProviderError("invalid", "the code has characters that no code has")
+        async with _asking(endpoint):
+            opened = self._opened()
+            try:
+                answer: Mapping[str, Any] = await opened.fetch_token(
+                    endpoint,
+                    grant_type="authorization_code",
+                    code=code,
+                    redirect_uri=redirect_uri,
+                    code_verifier=verifier,
+                    auth=_authentication(client),
+                )
+            except (ValueError, TypeError, OverflowError, RecursionError):
+                # It is no JSON, is nested too deeply, or has an odd `expires_in`.
+                raise _nonsense(endpoint) from None
+            finally:
+                opened.token = None  # the client would keep it, and send it for other people
+        access_token, kind = answer.get("access_token"), answer.get("token_type")
+        if not isinstance(kind, str) or kind.lower() != "bearer":
+            raise ProviderError("invalid", f"{shown_host(endpoint)} sent no bearer token")
+        if not isinstance(access_token, str) or not _VISIBLE.fullmatch(access_token):
+            raise ProviderError("invalid", f"{shown_host(endpoint)} sent no access token")
+        return Token(access_token, answer.get("id_token"))
+
+    async def get(
+        self, url: str, *, access_token: str | None = None, accept: str = "application/json"
+    ) -> Any:
+        """Return the JSON at a URL.
+
+        Args:
+            url: Where it is.
+            access_token: What allows to read it, if it is not public.
+            accept: The media type.
+
+        Raises:
+            ProviderError: It cannot be read.
+        """
+        headers = {"Accept": accept}
+        if access_token is not None:
+            headers["Authorization"] = f"Bearer {access_token}"
+        async with _asking(url):
+            response: httpx2.Response = await self._opened().request(
+                "GET", url, headers=headers, withhold_token=True
+            )
+        if response.status_code != _OK:
+            raise _refusal(url, response.status_code)
+        try:
+            return response.json()
+        except (ValueError, RecursionError):  # the last one if it is nested too deeply
+            raise _nonsense(url) from None
+
+    def _opened(self) -> Any:
+        if self._client is None:
+            self._client = _open_client()
+        return self._client
+
+
+def authorization_url(endpoint: str, parameters: Mapping[str, str], *, verifier: str) -> str:
+    """Return the URL at which a person signs in, with a code challenge (PKCE, S256)."""
+    make_url = cast("Callable[..., str]", prepare_grant_uri)
+    make_challenge = cast("Callable[[str], str]", create_s256_code_challenge)
+    return make_url(
+        endpoint,
+        response_type="code",
+        code_challenge=make_challenge(verifier),
+        code_challenge_method="S256",
+        **parameters,
+    )
+
+
+def _open_client() -> Any:
+    """Return a client of Authlib, which has no types."""
+    return AsyncOAuth2Client(
+        timeout=None,  # `_asking` has one for the whole exchange
+        follow_redirects=False,
+        # All people sign in by one client, so it must not keep the cookies of one of them.
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+        headers={"Accept-Encoding": "identity"},
+        event_hooks={"response": [_bound]},
+    )
+
+
+def is_private(text: str) -> bool:
+    """Tell whether nobody can read what is sent to a URL: by https, or on this machine."""
+    try:
+        parts = urlsplit(text)
+        host = httpx2.URL(text).host
+    except (ValueError, httpx2.InvalidURL):
+        return False
+    on_this_machine = parts.scheme == "http" and _THIS_MACHINE.fullmatch(host) is not None
+    is_url = bool(host) and _VISIBLE.fullmatch(text) is not None
+    return is_url and (parts.scheme == "https" or on_this_machine)
+
+
+def shown_host(url: str) -> str:
+    """Return the host of a URL, for errors."""
+    return httpx2.URL(url).host
+
+
+@asynccontextmanager
+async def _asking(url: str) -> AsyncGenerator[None]:
+    """Bound the time of an exchange, and turn its errors into those of providers."""
+    host = shown_host(url)
+    try:
+        async with asyncio.timeout(SECONDS):
+            yield
+    except TimeoutError:
+        text = f"{host} did not answer within {SECONDS} seconds"
+        raise ProviderError("unavailable", text) from None
+    except OAuthError as error:
+        raise _oauth_error(host, error.error) from None
+    except httpx2.HTTPStatusError as error:  # of Authlib
+        raise _refusal(url, error.response.status_code) from None
+    except httpx2.ConnectError as error:
+        raise ProviderError("unavailable", f"{host} cannot be reached: {error}") from None
+    except httpx2.HTTPError as error:
+        text = f"the connection to {host} failed: {type(error).__name__}"
+        raise ProviderError("unavailable", text) from None
+
+
+def _oauth_error(host: str, code: object) -> ProviderError:
+    shown = code if isinstance(code, str) and _ERROR.fullmatch(code) else "unknown error"
+    text = f"{host} gave no token: {shown}"
+    if shown == "access_denied":
+        return ProviderError("access_denied", text)
+    return ProviderError("unavailable" if shown in _OWN_FAULTS else "invalid", text)
+
+
+def _refusal(url: str, status: int) -> ProviderError:
+    failed = status >= 500 or status == _TOO_MANY
+    return ProviderError(
+        "unavailable" if failed else "invalid", f"{shown_host(url)} answered with {status}"
+    )
+
+
+def _nonsense(url: str) -> ProviderError:
+    return ProviderError("invalid", f"{shown_host(url)} sent an answer that is not valid")
+
+
+def _authentication(client: ClientSecret) -> OAuth2ClientAuth:
+    method = _basic if client.method == "client_secret_basic" else client.method
+    return OAuth2ClientAuth(client.client_id, client.secret, method)
+
+
+def _basic(client: Any, _: str, uri: str, headers: Any, body: Any) -> tuple[str, Any, Any]:
+    """Write id and secret into the header. Authlib does not encode them (RFC 6749, 2.3.1)."""
+    text = f"{quote_plus(client.client_id)}:{quote_plus(client.client_secret)}"
+    headers["Authorization"] = f"Basic {b64encode(text.encode()).decode()}"
+    return uri, headers, body
+
+
+async def _bound(response: httpx2.Response) -> None:
+    """Check the head of a response, and bound its body; httpx2 calls it before the body arrives."""
+    host = response.request.url.host
+    if 300 <= response.status_code < 400:
+        text = f"{host} answered with a redirect, which is not followed"
+        raise ProviderError("unavailable", text)
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise ProviderError("invalid", f"{host} sent a compressed answer, which nobody asked for")
+    response.stream = _Bounded(cast("httpx2.AsyncByteStream", response.stream), host)
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that ends with an error if it is too large."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, host: str) -> None:
+        self._stream = stream
+        self._host = host
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            size += len(chunk)
+            if size > MAX_BYTES:
+                raise ProviderError("invalid", f"{self._host} sent more than {MAX_BYTES} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
