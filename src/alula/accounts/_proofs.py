@@ -20,16 +20,26 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from secrets import randbelow, token_urlsafe
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from alula._identity import Application, private_service
 from alula._service import ServiceHandle
 from alula.authentication._entities import id_name, remove_before
 from alula.errors import BadRequest, Conflict, NotFound
 
-__all__ = ["CODE_DIGITS", "TOKEN_LENGTH", "Proof", "Proofs", "Purpose", "StoredProof"]
+__all__ = [
+    "CODE_DIGITS",
+    "PURPOSES",
+    "TOKEN_LENGTH",
+    "Proof",
+    "Proofs",
+    "Purpose",
+    "StoredProof",
+    "cannot_store",
+]
 
 Purpose: TypeAlias = Literal["verify", "reset", "change", "undo", "link"]
+PURPOSES: Final[tuple[Purpose, ...]] = get_args(Purpose)
 
 CODE_DIGITS: Final = 6
 TOKEN_LENGTH: Final = 59
@@ -169,11 +179,7 @@ class Proofs:
                     await self._handle.patch(record[self._id], changes)
                     return
             except BadRequest as error:  # not the client's mistake: the record is ours
-                raise RuntimeError(
-                    f"{self._path!r} cannot store credentials: {error.message}. It needs the"
-                    f" properties {', '.join(record)}: texts, and 64-bit integers for count,"
-                    " createdAt and expiresAt"
-                ) from None
+                raise cannot_store(self._path, record, error) from None
         raise RuntimeError(f"{self._path!r} finds a record neither missing nor present")
 
     # -- used ones -----------------------------------------------------------------------------
@@ -231,16 +237,17 @@ class Proofs:
         proof = await self._get(f"token:{self._handle_of('undo', address)}")
         return None if proof is None else proof.user_id
 
-    async def forget(self, user_id: object, *purposes: Purpose) -> None:
-        """Remove the links and codes of a user.
+    async def forget(self, user_id: object, *kinds: str) -> None:
+        """Remove what the store has of a user.
 
         Args:
             user_id: The id of the user.
-            purposes: Of which purposes; none for all.
+            kinds: Of which kinds: purposes of links and codes, or ``"identity"``. None for all,
+                also those of other features.
         """
         query: dict[str, Any] = {"userId": str(user_id)}
-        if purposes:
-            query["kind"] = {"$in": [*purposes]}
+        if kinds:
+            query["kind"] = {"$in": [*kinds]}
         await self._handle.remove(None, query=query, adapter={"multi": ["remove"]}, paginate=False)
 
     async def _get(self, id: str) -> StoredProof | None:
@@ -280,6 +287,14 @@ class Proofs:
         # With the hash of the link, so that equal codes have different tags.
         text = f"code\0{secret}\0{code}".encode("utf-8", "surrogatepass")
         return hmac.new(self._key, text, hashlib.sha256).hexdigest()
+
+
+def cannot_store(path: str, record: Mapping[str, Any], error: BadRequest) -> RuntimeError:
+    """Return the error for a store that does not take a record of ours."""
+    return RuntimeError(
+        f"{path!r} cannot store credentials: {error.message}. It needs the properties"
+        f" {', '.join(record)}: texts, and 64-bit integers for count and the times"
+    )
 
 
 def _milliseconds() -> int:

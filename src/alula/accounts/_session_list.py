@@ -11,7 +11,7 @@ from alula.authentication import authenticate
 from alula.errors import BadRequest
 from alula.types import Id, Record
 
-__all__ = ["SessionList"]
+__all__ = ["SessionList", "caller_of", "forbid_caching"]
 
 _PATH: Final = "account/sessions"
 
@@ -50,11 +50,11 @@ class SessionList:
             raise ValueError("Accounts needs a JWTStrategy, which checks access tokens")
         app.use(_PATH, self, methods=["find", "remove"])
         signed_in = authenticate(strategy.name, service=authentication_path)
-        app.service(_PATH).hooks(around={"all": [signed_in]}, before={"all": [_forbid_caching]})
+        app.service(_PATH).hooks(around={"all": [signed_in]}, before={"all": [forbid_caching]})
 
     async def find(self, params: Params) -> list[dict[str, Any]]:
         """Return the sessions of the caller, the newest first."""
-        sessions, caller = self._authentication.sessions, _payload(params)
+        sessions, caller = self._authentication.sessions, caller_of(params)
         records: list[Record] = await sessions.handle.find(
             query={
                 "userId": caller["sub"],
@@ -73,7 +73,7 @@ class SessionList:
             BadRequest: There is neither an id nor this query.
             NotFound: The caller has no such session.
         """
-        sessions, caller = self._authentication.sessions, _payload(params)
+        sessions, caller = self._authentication.sessions, caller_of(params)
         if id is not None:
             query = {"userId": caller["sub"]}
             return self._shown(await sessions.handle.remove(id, query=query), caller)
@@ -95,13 +95,13 @@ class SessionList:
         }
 
 
-def _forbid_caching(context: HookContext) -> None:
-    """Keep the list of one person out of caches, which others may use."""
+def forbid_caching(context: HookContext) -> None:
+    """Keep what belongs to one person out of caches, which others may use."""
     headers: dict[str, Any] = context.http.get("headers") or {}
     context.http["headers"] = {**headers, "Cache-Control": "no-store"}
 
 
-def _payload(params: Params) -> Mapping[str, Any]:
+def caller_of(params: Params) -> Mapping[str, Any]:
     """Return the claims of the caller's token.
 
     Raises:
