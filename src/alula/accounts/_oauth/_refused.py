@@ -15,7 +15,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "account_exists": "There is an account with this address; sign in as usual",
     "already_linked": "This identity belongs to another account",
     "expired": "Sign-in took too long or was finished before; try again",
-    "invalid": "The answer of the provider is not valid; try again",
+    "invalid": "The response of the provider is not valid; try again",
     "unavailable": "The provider cannot be reached; try again later",
 }
 """The text of each code."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from alula._context import Params
+from alula._cookies import SameSite
 from alula._identity import Application, identify
 from alula.accounts._budgets import charge_network
 from alula.accounts._oauth._identities import Identities, Identity
@@ -241,7 +242,7 @@ class _Start:
             )
         except ProviderError as error:
             return common.replies.refused(target, _refused_by(provider, error))
-        same_site = "none" if provider.form_post else "lax"
+        same_site: SameSite = "none" if provider.form_post else "lax"
         sent = params.headers.get("cookie")
         cookies = common.starts.cookies_of(start, sent, same_site=same_site)
         return Reply(location=location, cookies=cookies)
