@@ -40,7 +40,7 @@ FLOOR_OF = {
 
 # What a room may import besides the standard library. A room that is not here needs nothing more.
 THIRD_PARTY = {
-    "accounts": {"authlib", "httpx2", "joserfc"},  # for providers alone
+    "accounts": {"authlib", "cryptography", "httpx2", "joserfc"},  # for providers alone
     # The last two for type checkers alone.
     "adapters": {"asyncpg", "bson", "pymongo", "sqlalchemy", "pydantic", "typing_extensions"},
     "authentication": {"argon2", "bcrypt", "jwt"},

@@ -96,8 +96,8 @@ async def sql_stores(database: Database, name: str, *, clears: Sequence[str]) ->
             f"{name}_users",
             metadata,
             Column("id", Integer, primary_key=True),
-            Column("email", Text, nullable=False, unique=True),
-            Column("password", Text, nullable=False),
+            Column("email", Text, unique=True),  # people who sign in with others may have neither
+            Column("password", Text),
             Column("name", Text),
             Column("role", Text),
             Column("isVerified", Boolean, nullable=False),
@@ -215,9 +215,8 @@ def make_world(
     app.use("users", stores.users)
     app.use("sessions", stores.sessions, methods=[])
     app.use("credentials", stores.credentials, methods=[])
-    service = AuthenticationService(
-        app, secret=SECRET, sessions="sessions", throttle=throttle, **(authentication or {})
-    )
+    settings = {"sessions": "sessions", "throttle": throttle, **(authentication or {})}
+    service = AuthenticationService(app, secret=SECRET, **settings)
     service.register("local", LocalStrategy(fold_username=True, passwords=quick_passwords()))
     app.use("authentication", service)
     signed_in = {m: [authenticate("jwt")] for m in ("find", "get", "patch", "update", "remove")}

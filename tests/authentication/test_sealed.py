@@ -92,17 +92,17 @@ class TestOneTimeSeal:
         seal, now = make(), time.time()
         for _ in range(2):
             await seal.use_up(seal.unseal(seal.seal(1)))
-        assert len(seal._used._times) == 2
-        seal._used._now = lambda: now + 32
+        assert len(seal._used._times._times) == 2
+        seal._used._times._now = lambda: now + 32
         await seal.use_up(seal.unseal(seal.seal(1)))
-        assert len(seal._used._times) == 1
+        assert len(seal._used._times._times) == 1
 
     async def test_the_memory_is_bounded(self, monkeypatch):
         monkeypatch.setattr(_sealed, "_CAPACITY", 10)
         seal = make()
         for _ in range(15):
             await seal.use_up(seal.unseal(seal.seal(1)))
-        assert 9 <= len(seal._used._times) <= 10
+        assert 9 <= len(seal._used._times._times) <= 10
 
     async def test_processes_hear_which_were_used(self):
         here, there = App(), App()
@@ -126,7 +126,7 @@ class TestOneTimeSeal:
         sealed = one.seal(1)
         assert await one.use_up(one.unseal(sealed))
         assert not await other.use_up(other.unseal(sealed))
-        one._remember(["key", 1])  # the store has it already
+        one._used._remember(["key", 1])  # the store has it already
         assert len(await here.service("store").find()) == 1
 
     async def test_services_and_purposes_of_one_application_do_not_mix(self):

@@ -11,7 +11,7 @@ from tests.express.asgi_client import post_json
 
 from alula import App, Params
 from alula.adapters.memory import MemoryService
-from alula.authentication import TokenCookie, authenticate, hash_password, protect
+from alula.authentication import Extension, TokenCookie, authenticate, hash_password, protect
 from alula.errors import Forbidden, NotAuthenticated
 from alula.express import express, rest
 from alula.express import json as json_body
@@ -156,6 +156,43 @@ class TestSignUp:
         service = (await make()).service("authentication").service
         with pytest.raises(TypeError, match=r"methods is a list of texts: \['otp'\]"):
             await service.sign_in({"id": 1}, Params(), methods="otp")
+
+    @pytest.mark.parametrize("strategy", ["github", "local"])
+    async def test_it_names_the_strategy_and_calls_none(self, strategy):
+        app, seen = await make(), []
+
+        class Look(Extension):
+            async def after_success(self, attempt):
+                seen.append(attempt.strategy)
+
+        service = app.service("authentication").service
+        service.extensions.append(Look())
+        user = await app.service("users").create(EVE)
+        result = await service.sign_in(user, Params(), strategy=strategy)
+        assert (result["authentication"]["strategy"], seen) == (strategy, [None])
+
+    async def test_a_session_can_go_on(self):
+        app = await make()
+        eve = await app.service("users").create(EVE)
+        service = app.service("authentication").service
+        first = await service.sign_in(eve, Params(), methods=["pwd"])
+        session_id = first["authentication"]["payload"]["sid"]
+        again = await service.sign_in(eve, Params(), methods=["otp"], session_id=session_id)
+        payload = again["authentication"]["payload"]
+        assert (payload["sid"], payload["amr"]) == (session_id, ["pwd"])
+        assert again["refreshToken"] == first["refreshToken"]
+        assert len(await app.service("sessions").find()) == 1
+        bob = await app.service("users").create({**EVE, "email": "bob@example.com"})
+        for user, ended in ((bob, session_id), (eve, "another")):
+            with pytest.raises(NotAuthenticated, match="session has ended"):
+                await service.sign_in(user, Params(), session_id=ended)
+
+    async def test_a_session_needs_sessions(self):
+        app = await make(sessions=None)
+        user = await app.service("users").create(EVE)
+        service = app.service("authentication").service
+        with pytest.raises(RuntimeError, match="has no sessions"):
+            await service.sign_in(user, Params(), session_id="x")
 
     async def test_it_signs_a_connection_in(self):
         app = await make()

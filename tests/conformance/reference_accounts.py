@@ -2,7 +2,8 @@
 
 ``python -m tests.conformance.reference_accounts --port N [--url URL]`` serves three of them on N,
 N+1 and N+2, until SIGINT or SIGTERM. They keep what they store in memory, or in the database of a
-URL: ``sqlite:///...``, ``postgresql://...`` or ``mongodb://...``.
+URL: ``sqlite:///...``, ``postgresql://...`` or ``mongodb://...``. With ``--oidc URL --github URL``,
+people can sign in with the providers there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from urllib.parse import parse_qs, urlsplit
 from tests.accounts.building import Stores, memory_stores, stores_at
 
 from alula import App, HookContext, Params
-from alula.accounts import Accounts, MemoryMailer
+from alula.accounts import Accounts, MemoryMailer, Provider, openid
+from alula.accounts.providers._github import GitHub
 from alula.authentication import (
     AuthenticationService,
     LocalStrategy,
@@ -122,6 +124,31 @@ def drop_tokens(context: HookContext) -> None:
         context.data.pop(name, None)
 
 
+class StandIn(GitHub):
+    """GitHub at another address."""
+
+    def __init__(self, url: str) -> None:
+        secrets = {"client_id": "github-app", "client_secret": "secret-of-github"}
+        super().__init__("github", "github.com", scopes=["user:email"], profile=None, **secrets)
+        self._site = self._api = url
+
+
+def providers_at(oidc: str, github: str) -> list[Provider]:
+    """Return the providers of the recorded applications.
+
+    Args:
+        oidc: The issuer.
+        github: Where the stand-in of GitHub is.
+    """
+    trusted = {"client_id": "app", "client_secret": "secret-of-app", "trust_email": True}
+    plain = {"client_id": "plain", "client_secret": "secret-of-plain"}
+    return [
+        openid("oidc", issuer=oidc, **trusted),
+        openid("plain", issuer=oidc, scopes=["openid", "email"], **plain),
+        StandIn(github),
+    ]
+
+
 class Reset:
     def __init__(self, applications: list[Application]) -> None:
         self.applications = applications
@@ -132,10 +159,26 @@ class Reset:
         return {}
 
 
-async def make_applications(stack: AsyncExitStack, url: str | None) -> list[Application]:
+def options_of(given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the options of `Accounts` that differ, of the three applications."""
+    options: list[dict[str, Any]] = [{}, {}, {"code_tries": 3}]
+    if given.oidc is not None:
+        pages = (
+            [f"http://127.0.0.1:{given.port}/app/"],
+            ["https://app.example", "http://localhost:3000"],
+            [],
+        )
+        for number, each in enumerate(options):
+            each["sign_in"] = providers_at(given.oidc, given.github)
+            each["base_url"] = f"http://127.0.0.1:{given.port + number}"
+            each["pages"] = pages[number]
+    return options
+
+
+async def make_applications(stack: AsyncExitStack, given: argparse.Namespace) -> list[Application]:
     """Return the three applications, not set up."""
-    applications = []
-    for number, options in enumerate(({}, {}, {"code_tries": 3})):
+    applications, url = [], given.url
+    for number, options in enumerate(options_of(given)):
         if url is None:
             stores = memory_stores()
         else:
@@ -148,13 +191,14 @@ async def make_applications(stack: AsyncExitStack, url: str | None) -> list[Appl
     return applications
 
 
-async def serve(port: int, url: str | None) -> None:
+async def serve(given: argparse.Namespace) -> None:
     """Serve until a signal."""
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     async with AsyncExitStack() as stack:
-        applications = await make_applications(stack, url)
+        applications = await make_applications(stack, given)
+        port = given.port
         for place, application in enumerate(applications):
             await stack.enter_async_context(await application.app.listen(port + place))
         print(f"serving on {port}, {port + 1} and {port + 2}", flush=True)
@@ -166,8 +210,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The applications of the recorded accounts.")
     parser.add_argument("--port", type=int, required=True, help="the others have the next two")
     parser.add_argument("--url", help="a database; without one, everything is in memory")
-    given = parser.parse_args()
-    asyncio.run(serve(given.port, given.url))
+    parser.add_argument("--oidc", help="the issuer of an OpenID provider")
+    parser.add_argument("--github", help="where a stand-in of GitHub is")
+    asyncio.run(serve(parser.parse_args()))
 
 
 if __name__ == "__main__":

@@ -100,15 +100,22 @@ def substitute(value: Any, saved: Mapping[str, Any]) -> Any:
     return value
 
 
-def values_of(wanted: Mapping[str, str], reply: Reply) -> dict[str, Any]:
-    """Return the parts of an answer that later steps use, by name."""
+def values_of(wanted: Mapping[str, str], reply: Reply, **more: Any) -> dict[str, Any]:
+    """Return the parts of an answer that later steps use, by name.
+
+    Args:
+        wanted: The path of each part.
+        reply: The answer.
+        more: What else an answer has, by name.
+    """
     if not wanted:
         return {}
     try:
         body = reply.json()
     except ValueError:
         body = None
-    whole = {"body": body, "headers": reply.headers, "status": reply.status, "text": reply.text}
+    told = {"headers": reply.headers, "status": reply.status, "text": reply.text}
+    whole = {"body": body, **told, **more}
     return {name: part_of(whole, path) for name, path in wanted.items()}
 
 

@@ -6,8 +6,9 @@ Without a mailer there are no links and codes. The options that need them are er
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from functools import partial
 from typing import Any, Final, Literal, overload
 from urllib.parse import urlsplit
 
@@ -19,6 +20,8 @@ from alula.accounts._api_keys import STRATEGY, ApiKeys
 from alula.accounts._mail import ConsoleMailer, Mailer, Outbox
 from alula.accounts._management import AuthManagement, password_strategy
 from alula.accounts._messages import Messages
+from alula.accounts._oauth._pages import Pages, check_base_url
+from alula.accounts._oauth._replies import Replies
 from alula.accounts._proofs import Proofs
 from alula.accounts._session_list import PATH as SESSION_LIST
 from alula.accounts._session_list import SessionList
@@ -29,13 +32,14 @@ from alula.accounts._strategies import (
     bind_browser,
 )
 from alula.accounts._texts import KINDS, Locale, Text
+from alula.accounts._urls import is_secure
 from alula.accounts._users import PasswordRules, UserHooks, forget_removed_users
+from alula.accounts.providers._provider import Provider
 from alula.authentication import LocalStrategy
 
 __all__ = ["Accounts"]
 
 _PATH: Final = "authManagement"
-_THIS_MACHINE: Final = re.compile(r"localhost|.+\.localhost|127(\.\d+){3}|::1")
 _SENDER: Final = re.compile(r"[^\r\n<>@]*<[^\s<>@]+@[^\s<>@]+>|[^\s<>@]+@[^\s<>@]+")
 _HEADER: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 
@@ -52,6 +56,11 @@ _OF_MAILS: Final = (
     "password_check",
     "locale",
     "texts",
+    "sign_in",
+    "base_url",
+    "pages",
+    "link_by_email",
+    "answer",
 )
 _OF_KEYS: Final = ("key_prefix", "header", "bearer")
 
@@ -114,6 +123,17 @@ class Accounts:
             ApiKey <key>`` alone.
         bearer: Whether ``Authorization: Bearer <key>`` counts, too, for tools that send nothing
             else.
+        sign_in: The providers with which people can sign in, such as ``[google(), github()]``.
+        base_url: How browsers reach this server: ``"https://api.example"``, with the prefix of a
+            proxy or a mount. Needed with ``sign_in``.
+        pages: Where browsers may return to after a sign-in with others, at most one for an origin.
+            The first is the default. Without pages, the response is JSON.
+        link_by_email: What happens if the address of a new identity belongs to a user:
+            ``"verified"`` links it if the provider is trusted with addresses and has verified this
+            one, ``"never"`` does not.
+        answer: How a page gets the access token: ``"fragment"`` of its URL, or ``"cookie"``. None
+            for cookies where the authentication service keeps tokens out of responses, and
+            otherwise the fragment.
 
     Raises:
         ValueError: An option is not valid; the message says what to do.
@@ -152,6 +172,11 @@ class Accounts:
     api_keys: _ApiKeysOption = _ApiKeysOption()
     header: str | None = None
     bearer: bool = False
+    sign_in: Sequence[Provider] = ()
+    base_url: str | None = None
+    pages: Sequence[str] = ()
+    link_by_email: Literal["verified", "never"] = "verified"
+    answer: Literal["fragment", "cookie"] | None = None
     _outbox: Outbox = field(default_factory=Outbox, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -201,6 +226,28 @@ class Accounts:
             )
         for name, link in self.links.items():
             _check_link(name, link)
+        self._check_sign_in()
+
+    def _check_sign_in(self) -> None:
+        """Check the options of signing in with others."""
+        _check_choice("link_by_email", self.link_by_email, ("verified", "never"))
+        _check_choice("answer", self.answer, (None, "fragment", "cookie"))
+        if not self.sign_in:
+            given = {
+                "base_url": self.base_url is not None,
+                "pages": bool(self.pages),
+                "link_by_email": self.link_by_email != "verified",
+                "answer": self.answer is not None,
+            }
+            if unused := [name for name, is_given in given.items() if is_given]:
+                raise ValueError(f"{', '.join(unused)} needs sign_in, the list of providers")
+            return
+        if not Pages(self.pages, check_base_url(self.base_url)) and self.answer is not None:
+            raise ValueError("answer needs pages: without them, the response is JSON")
+        names = [provider.name for provider in self.sign_in]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"sign_in has two providers with the name {name!r}")
 
     async def idle(self) -> None:
         """Wait until all mails are sent and the last uses of keys are stored, for tests."""
@@ -277,6 +324,8 @@ class Accounts:
         hooks.register(entities.handle, entities.id_name, local.secret_fields)
         app.use(_PATH, management, methods=["create"])
         self._add_ways_in(app, authentication, management, messages)
+        if self.sign_in:
+            self._add_providers(app, authentication, management, messages)
 
     def _authentication_of(self, app: Application) -> Any:
         """Return the authentication service, and check that it has what accounts need."""
@@ -320,7 +369,7 @@ class Accounts:
         if self.magic_link:
             strategy = LinkStrategy(
                 management.redeem_link,
-                management.prove_by_sign_in,
+                partial(management.take_over, action="link"),
                 is_bound=self.magic_link is True,
             )
             authentication.offer("link", strategy, parses=False, signs_in=True)
@@ -330,6 +379,72 @@ class Accounts:
             authentication.extensions.append(
                 ProvedAddresses(authentication.entities, self.verified_field, messages.signed_up)
             )
+
+    def _add_providers(
+        self, app: Application, authentication: Any, management: AuthManagement, messages: Messages
+    ) -> None:
+        """Register what signs in with others.
+
+        Raises:
+            ImportError: The extra ``oauth`` is not installed.
+            ValueError: A setting is missing, or options do not fit together.
+        """
+        # Here, because they need the extra.
+        from alula.accounts._oauth._identities import Identities  # noqa: PLC0415  # as above
+        from alula.accounts._oauth._identity_list import IdentityList  # noqa: PLC0415  # as above
+        from alula.accounts._oauth._matching import Matching  # noqa: PLC0415  # as above
+        from alula.accounts._oauth._services import SignInWithOthers  # noqa: PLC0415  # as above
+
+        for provider in self.sign_in:
+            if provider.name in {*authentication.strategies, *authentication.parse_strategies}:
+                raise ValueError(
+                    f"sign_in has a provider with the name {provider.name!r}, which is that of a"
+                    " strategy of the authentication service; give it another name"
+                )
+            provider.configure(app)
+        identities = Identities(self.store)
+        matching = Matching(
+            authentication,
+            identities,
+            management,
+            messages,
+            address=self.email_field,
+            verified=self.verified_field,
+            link_by_email=self.link_by_email,
+            asks_for_proof=self.verify_email == "soft",  # "required" asks at the sign-in
+        )
+        SignInWithOthers(
+            authentication,
+            self.sign_in,
+            check_base_url(self.base_url),
+            Pages(self.pages, check_base_url(self.base_url)),
+            identities,
+            matching,
+            Replies(authentication, self._answer_for(authentication.token_cookies)),
+        ).offer(app)
+        by_mail = self.verified_field if self.magic_link else None
+        listing = IdentityList(authentication, identities, verified=by_mail)
+        listing.offer(app, self.authentication)
+
+    def _answer_for(self, cookies: Any) -> Literal["fragment", "cookie"]:
+        """Return how pages get the token.
+
+        Raises:
+            ValueError: The answer does not fit to the cookies of the authentication service.
+        """
+        is_hidden = cookies is not None and not cookies.options.tokens_in_body
+        answer = self.answer or ("cookie" if is_hidden else "fragment")
+        if answer == "cookie" and cookies is None:
+            raise ValueError(
+                "answer='cookie' needs an authentication service with cookies:"
+                " AuthenticationService(app, cookie=TokenCookie())"
+            )
+        if answer == "fragment" and is_hidden:
+            raise ValueError(
+                "answer='fragment' shows the token to scripts, which tokens_in_body=False of"
+                " TokenCookie prevents; leave one of them out"
+            )
+        return answer
 
 
 def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
@@ -350,5 +465,5 @@ def _check_link(name: str, link: str) -> None:
             f"links[{name!r}] is {link!r}; write a whole URL with {{token}} in it once, such as"
             " 'https://app.example/reset#token={token}'"
         )
-    if parts.scheme != "https" and not (parts.scheme == "http" and _THIS_MACHINE.fullmatch(host)):
+    if not is_secure(parts):
         raise ValueError(f"links[{name!r}] is {link!r}; it has to be an https link")

@@ -22,14 +22,7 @@ from alula.accounts._addresses import folded_address
 from alula.accounts._budgets import charge_network
 from alula.accounts._mail import Outbox
 from alula.accounts._messages import Messages
-from alula.accounts._proofs import (
-    CODE_DIGITS,
-    PURPOSES,
-    TOKEN_LENGTH,
-    Proofs,
-    Purpose,
-    StoredProof,
-)
+from alula.accounts._proofs import CODE_DIGITS, PURPOSES, TOKEN_LENGTH, Proofs, Purpose, StoredProof
 from alula.accounts._refusals import refusal
 from alula.accounts._strategies import browser_of
 from alula.accounts._users import PasswordRules
@@ -268,10 +261,12 @@ class AuthManagement:
         if not await self._proofs.redeem(proof):
             await self._refuse_proof(class_name, params)
         user_id = self._entities.id_of(user)
-        await self._patch(user_id, {self._password: hashed, self._verified: True}, proof.purpose)
-        await self._proofs.forget(user_id, "verify", "reset", "link", "change")
-        if user.get(self._verified) is not True:  # a stranger may have created the account
-            await self._proofs.forget(user_id, "key")
+        data = {self._password: hashed, self._verified: True}
+        if user.get(self._verified) is True:
+            await self._patch(user_id, data, proof.purpose)
+            await self._proofs.forget(user_id, "verify", "reset", "link", "change")
+        else:
+            await self._replace_owner(user_id, data, proof.purpose)
         self._messages.password_changed(user)
         return await self._shown(user_id, params)
 
@@ -297,18 +292,27 @@ class AuthManagement:
         await self._take("wrong links", params, _WRONG_LINKS_AN_HOUR)
         return None
 
-    async def prove_by_sign_in(self, user_id: str) -> None:
-        """Note that somebody who has signed in by a link reads the mails of the address.
+    async def take_over(self, user_id: str, action: str) -> None:
+        """Note that somebody who signs in has proved the address of a user.
 
         If that was not proved before, a stranger may have made the account and know its password.
-        So the password ends, and so do all sessions and API keys.
+        So the password ends, and so do all sessions, API keys and identities.
+
+        Args:
+            user_id: The id of the user.
+            action: How the address was proved, for hooks.
         """
         user = await self._entities.get(user_id, Params())
         if user.get(self._verified) is not True:
             password = await self._local.hash_password(token_urlsafe(32))
             data = {self._verified: True, self._password: password}
-            await self._patch(self._entities.id_of(user), data, "link")
-            await self._proofs.forget(user_id, "key")
+            await self._replace_owner(self._entities.id_of(user), data, action)
+
+    async def _replace_owner(self, user_id: Id, data: dict[str, Any], action: str) -> None:
+        """Set a password, and end all other ways in: they may be those of a stranger."""
+        await self._proofs.forget(user_id)
+        await self._patch(user_id, data, action)  # all sessions end
+        await self._proofs.forget(user_id)  # what those sessions have added meanwhile
 
     # -- with a password -----------------------------------------------------------------------
 

@@ -107,6 +107,10 @@ class Messages:
         """Tell a user that the password was changed."""
         self._outbox.put_if_free(partial(self._notify, "password_changed", user))
 
+    def linked(self, user_id: Id) -> None:
+        """Tell a user that there is a new way to sign in."""
+        self._outbox.put_if_free(partial(self._linked, user_id))
+
     def restored(self, user: Mapping[str, Any]) -> None:
         """Tell a user that the address is back, with a link for a new password."""
         self._outbox.put_if_free(partial(self._restored, user))
@@ -122,11 +126,21 @@ class Messages:
         return user
 
     async def _verify_by_id(self, user_id: Id) -> None:
+        if (user := await self._user(user_id)) is not None:
+            await self._verify(user)
+
+    async def _linked(self, user_id: Id) -> None:
+        user = await self._user(user_id)
+        if user is not None and folded_address(user.get(self._address)) is not None:
+            await self._notify("linked", user)
+
+    async def _user(self, user_id: Id) -> Mapping[str, Any] | None:
+        """Return a user, None if it was removed meanwhile, or a transaction was rolled back."""
         try:
-            user = await self._authentication.entities.get(user_id, Params())
-        except NotAuthenticated:  # removed meanwhile, or a transaction was rolled back
-            return
-        await self._verify(user)
+            user: Mapping[str, Any] = await self._authentication.entities.get(user_id, Params())
+        except NotAuthenticated:
+            return None
+        return user
 
     async def _verify_by_address(self, address: str) -> None:
         if (user := await self.find_user(address)) is not None:

@@ -63,6 +63,11 @@ _EN: Final[Mapping[str, _Words]] = {
         "the password of your account was changed.",
         'If it was not you, use "Forgot your password?" at once.',
     ),
+    "linked": _Words(
+        "There is a new way to sign in to your account",
+        "your account at another service can now be used to sign in to your account here.",
+        "If it was not you, sign in, remove it, and choose a new password.",
+    ),
     "taken": _Words(
         "You already have an account",
         "somebody has tried to use this address for an account, but you already have one.",
@@ -108,6 +113,12 @@ _DE: Final[Mapping[str, _Words]] = {
         "Ihr Passwort wurde geändert",
         "das Passwort Ihres Kontos wurde geändert.",
         "Wenn Sie es nicht waren, wählen Sie sofort „Passwort vergessen“.",
+    ),
+    "linked": _Words(
+        "Für Ihr Konto gibt es eine neue Anmeldung",
+        "Sie können sich jetzt auch mit Ihrem Konto bei einem anderen Dienst anmelden.",
+        "Wenn Sie es nicht waren, melden Sie sich an, entfernen Sie diese Anmeldung, und wählen"
+        " Sie ein neues Passwort.",
     ),
     "taken": _Words(
         "Sie haben schon ein Konto",

@@ -83,12 +83,16 @@ class CheckedUser(dict[str, Any]):
     Attributes:
         user_id: The id of the user's record.
         methods: How the user has signed in.
+        session_id: A session that goes on, None to begin one.
     """
 
-    def __init__(self, user_id: Id, methods: tuple[str, ...]) -> None:
-        super().__init__(strategy="application")
+    def __init__(
+        self, user_id: Id, methods: tuple[str, ...], strategy: str, session_id: str | None
+    ) -> None:
+        super().__init__(strategy=strategy)
         self.user_id = user_id
         self.methods = methods
+        self.session_id = session_id
 
 
 # Strategies get only credentials and params, as in FeathersJS. The attempt is not in the params,

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from alula._gcra import MemoryTimes, Times
 
-__all__ = ["OneTimeSeal", "Seal", "SealedValue"]
+__all__ = ["OneTimeSeal", "Seal", "SealedValue", "UsedValues"]
 
 _MAX_LENGTH: Final = 8192  # of a sealed value: clients choose what they send
 _CAPACITY: Final = 50_000  # used values that one process remembers, some 5 MB
@@ -73,12 +73,68 @@ class SealedValue(NamedTuple):
     until: int
 
 
-class OneTimeSeal:
-    """Seals JSON values that are valid for a short time, and can be used up.
+class UsedValues:
+    """Remembers which values of one purpose are used up.
 
     Each process remembers the used values, and tells the others over the bus. A value that reaches
     two processes within the time of one message could be used twice. That cannot happen if the
     throttle has a service for its budgets, since used values are then remembered there.
+
+    Args:
+        purpose: What the values are for.
+        seconds: How long a value is valid.
+    """
+
+    def __init__(self, purpose: str, seconds: int) -> None:
+        self._purpose = purpose
+        self._seconds = seconds
+        self._times: Times = MemoryTimes(_CAPACITY)
+        self._channels: Any = None
+        self._topic = ""
+
+    def setup(self, authentication: Any, path: str) -> None:
+        """Find out where used values are remembered.
+
+        Args:
+            authentication: The authentication service.
+            path: Where it is registered.
+        """
+        throttle = authentication.throttle
+        if throttle is not None and throttle.shared_times is not None:
+            self._times = throttle.shared_times
+        if self._channels is None:  # a second setup must not register this twice
+            self._channels = authentication.app.channel_registry
+            self._topic = f"used {self._purpose}/{path}"
+            self._channels.on_signal(self._topic, self._remember)
+
+    def key_of(self, unique: str) -> str:
+        """Return the key under which the use of a value is remembered."""
+        # No budget of the throttle, which may be in the same store, has such a key.
+        name = f"{self._purpose}\0{unique}".encode()
+        return hashlib.blake2b(name, digest_size=16).hexdigest()
+
+    async def use_up(self, key: str, until: int) -> bool:
+        """Mark a value as used, and return whether this was its first use.
+
+        Args:
+            key: Its key.
+            until: When it expires, in milliseconds since 1970.
+        """
+        await self._times.sweep_once_in(self._seconds * 1000)
+        if not await self._times.compare_and_set(key, 0, until):
+            return False
+        self._channels.signal(self._topic, [key, until])
+        return True
+
+    def _remember(self, used: Any) -> None:
+        """Remember a value that another process has used up."""
+        key, until = used
+        if isinstance(self._times, MemoryTimes):  # otherwise the processes share a store
+            self._times.set(key, until)
+
+
+class OneTimeSeal:
+    """Seals JSON values that are valid for a short time, and can be used up.
 
     Args:
         purpose: What the values are for; another purpose has another key.
@@ -89,9 +145,7 @@ class OneTimeSeal:
         self._purpose = purpose
         self._seconds = seconds
         self._seal: Seal | None = None
-        self._used: Times = MemoryTimes(_CAPACITY)
-        self._channels: Any = None
-        self._topic = ""
+        self._used = UsedValues(purpose, seconds)
 
     def setup(self, authentication: Any, path: str) -> None:
         """Derive the key, and find out where used values are remembered.
@@ -101,13 +155,7 @@ class OneTimeSeal:
             path: Where it is registered.
         """
         self._seal = Seal(authentication.derived_key(self._purpose.encode()))
-        throttle = authentication.throttle
-        if throttle is not None and throttle.shared_times is not None:
-            self._used = throttle.shared_times
-        if self._channels is None:  # a second setup must not register this twice
-            self._channels = authentication.app.channel_registry
-            self._topic = f"used {self._purpose}/{path}"
-            self._channels.on_signal(self._topic, self._remember)
+        self._used.setup(authentication, path)
 
     def seal(self, value: object) -> str:
         """Return a sealed value.
@@ -136,20 +184,8 @@ class OneTimeSeal:
         value, until, unique = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         if until <= time.time() * 1000:
             return None
-        # No budget of the throttle, which may be in the same store, has such a key.
-        name = f"{self._purpose}\0{unique}".encode()
-        return SealedValue(value, hashlib.blake2b(name, digest_size=16).hexdigest(), until)
+        return SealedValue(value, self._used.key_of(unique), until)
 
     async def use_up(self, sealed: SealedValue) -> bool:
         """Mark a value as used, and return whether this was its first use."""
-        await self._used.sweep_once_in(self._seconds * 1000)
-        if not await self._used.compare_and_set(sealed.key, 0, sealed.until):
-            return False
-        self._channels.signal(self._topic, [sealed.key, sealed.until])
-        return True
-
-    def _remember(self, used: Any) -> None:
-        """Remember a value that another process has used up."""
-        key, until = used
-        if isinstance(self._used, MemoryTimes):  # otherwise the processes share a store
-            self._used.set(key, until)
+        return await self._used.use_up(sealed.key, sealed.until)

@@ -14,7 +14,14 @@ from alula._context import HookContext, Params
 from alula._identity import Application, SentRequest
 from alula._service import ServiceHandle
 from alula.authentication._access_tokens import Duration, Tokens, check_separation
-from alula.authentication._attempt import Attempt, CheckedUser, Extension, current_attempt
+from alula.authentication._attempt import (
+    Attempt,
+    CheckedUser,
+    Extension,
+    Session,
+    current_attempt,
+    session_ended,
+)
 from alula.authentication._base_strategy import (
     AuthenticationStrategy,
     Credentials,
@@ -468,6 +475,8 @@ class AuthenticationService:
         *,
         http: MutableMapping[str, Any] | None = None,
         methods: Iterable[str] = (),
+        strategy: str = "application",
+        session_id: str | None = None,
     ) -> Any:
         """Sign in a user whom your own code has checked, such as one who has just signed up.
 
@@ -483,14 +492,17 @@ class AuthenticationService:
                 where the call comes over REST.
             methods: How the user has signed in, as in RFC 8176, such as ``["otp"]``. With
                 sessions, tokens have them in the claim ``amr``.
+            strategy: The name under ``authentication.strategy`` of the result.
+            session_id: The id of a session of this user that goes on; None begins one.
 
         Returns:
             What a client gets for a sign-in: ``{"accessToken", "authentication", "user"}``, and
             with sessions ``refreshToken``.
 
         Raises:
-            NotAuthenticated: There is no such user any more.
-            RuntimeError: The service is not set up or has no users, or ``http`` is missing.
+            NotAuthenticated: There is no such user or session any more.
+            RuntimeError: The service is not set up or has no users, ``http`` is missing, or
+                ``session_id`` is given without sessions.
             TypeError: The record has no id, or ``methods`` is one string.
 
         Examples:
@@ -515,7 +527,9 @@ class AuthenticationService:
             )
         if isinstance(methods, str):
             raise TypeError(f"methods is a list of texts: [{methods!r}]")
-        credentials = CheckedUser(user_id, (*methods,))
+        if session_id is not None and self.sessions is None:
+            raise RuntimeError("session_id: this authentication service has no sessions")
+        credentials = CheckedUser(user_id, (*methods,), strategy, session_id)
         inner = HookContext(handle.app, handle, "create", params.copy(query={}), data=credentials)
         await handle.run(inner)
         if http is not None:
@@ -545,8 +559,10 @@ class AuthenticationService:
 
     def _new_attempt(self, credentials: object, params: Params) -> Attempt:
         attempt = Attempt(credentials, params)
-        if is_mapping(credentials) and (name := credentials.get("strategy")) in self.strategies:
-            attempt.strategy = self._strategies.get(name)
+        is_checked = isinstance(credentials, CheckedUser)
+        if is_mapping(credentials) and not is_checked:
+            name = credentials.get("strategy")
+            attempt.strategy = self._strategies.get(name) if name in self.strategies else None
         return attempt
 
     async def _check_credentials(self, attempt: Attempt) -> None:
@@ -585,6 +601,12 @@ class AuthenticationService:
                 raise NotAuthenticated("The password has changed meanwhile; sign in again")
 
         attempt.confirm = confirm
+        if credentials.session_id is not None:
+            sessions: Any = self.sessions  # as above
+            session: Session = sessions.session_of(await sessions.get(credentials.session_id))
+            if session.user_id != str(entities.id_of(record)):
+                raise session_ended()
+            attempt.session = session
         user = without(record, self.secret_fields)
         return {"authentication": {"strategy": credentials["strategy"]}, entities.name: user}
 

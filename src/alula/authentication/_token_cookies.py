@@ -389,9 +389,12 @@ class TokenCookies:
             "Cache-Control": "no-store",
         }
         body = public_result(context)
-        if not is_mapping(body):
-            return
-        body = {**body, **added}
+        if is_mapping(body):
+            context.dispatch = self.body_for({**body, **added})
+
+    def body_for(self, result: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the body of a response for the tokens of a sign-in: without them, if so wanted."""
+        body = dict(result)
         if not self._options.tokens_in_body:
             for name in _TOKENS:
                 body.pop(name, None)
@@ -399,4 +402,4 @@ class TokenCookies:
                 body["authentication"] = {
                     name: value for name, value in authentication.items() if name not in _TOKENS
                 }
-        context.dispatch = body
+        return body

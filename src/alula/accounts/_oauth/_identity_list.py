@@ -1,0 +1,112 @@
+"""The service `account/identities`: people see with whom they can sign in, and end that."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from alula._context import Params
+from alula._identity import Application
+from alula.accounts._guards import recent
+from alula.accounts._management import password_strategy
+from alula.accounts._oauth._identities import Identities, Identity
+from alula.accounts._session_list import caller_of, forbid_caching
+from alula.authentication import authenticate
+from alula.errors import Conflict, NotFound
+from alula.types import Id
+
+__all__ = ["IdentityList"]
+
+_PATH: Final = "account/identities"
+_RECENT_SECONDS: Final = 300
+
+
+class IdentityList:
+    """The identities of the caller; those of others do not exist here.
+
+    Args:
+        authentication: The authentication service.
+        identities: All identities.
+        verified: The property of users that says whether their address is proved; None where
+            nobody can sign in by a mail.
+
+    Attributes:
+        secret_events: True: with whom somebody signs in is not for others, so its events are never
+            published.
+    """
+
+    secret_events = True
+
+    def __init__(
+        self, authentication: Any, identities: Identities, *, verified: str | None
+    ) -> None:
+        self._authentication = authentication
+        self._identities = identities
+        self._verified = verified
+
+    def offer(self, app: Application, authentication_path: str | None) -> None:
+        """Register the service.
+
+        Args:
+            app: The application.
+            authentication_path: The path of the authentication service, None for the default one.
+        """
+        app.use(_PATH, self, methods=["find", "remove"])
+        strategy = self._authentication.token_strategy
+        app.service(_PATH).hooks(
+            around={"all": [authenticate(strategy.name, service=authentication_path)]},
+            before={"all": [forbid_caching], "remove": [recent(_RECENT_SECONDS)]},
+        )
+
+    async def find(self, params: Params) -> list[dict[str, Any]]:
+        """Return the identities of the caller, the newest first."""
+        return [_shown(one) for one in await self._identities.of_user(caller_of(params)["sub"])]
+
+    async def remove(self, id: Id, params: Params) -> dict[str, Any]:
+        """Remove an identity of the caller, who cannot sign in by it any more.
+
+        Raises:
+            Conflict: The caller has no other way to sign in.
+            NotFound: The caller has no such identity.
+        """
+        user_id = caller_of(params)["sub"]
+        own = await self._identities.of_user(user_id)
+        if id not in {identity.id for identity in own}:
+            raise _not_found()
+        if len(own) == 1:
+            await self._check_other_ways(user_id)
+        if (removed := await self._identities.remove(str(id), user_id)) is None:
+            raise _not_found()
+        if not await self._identities.of_user(user_id):
+            try:
+                # Once more: another call may have removed the other identity at the same time.
+                await self._check_other_ways(user_id)
+            except Conflict:
+                await self._identities.restore(removed)
+                raise
+        return _shown(removed)
+
+    async def _check_other_ways(self, user_id: str) -> None:
+        """Check that a user can sign in without an identity.
+
+        Raises:
+            Conflict: They cannot.
+        """
+        user = await self._authentication.entities.get(user_id, Params())
+        password = password_strategy(self._authentication).entity_password_field
+        has_mail = self._verified is not None and user.get(self._verified) is True
+        if not has_mail and not user.get(password):
+            raise Conflict("This is your last way to sign in; set a password first")
+
+
+def _shown(identity: Identity) -> dict[str, Any]:
+    return {
+        "id": identity.id,
+        "provider": identity.provider,
+        "email": identity.email,
+        "linkedAt": identity.linked_at,
+        "lastUsedAt": identity.last_used_at,
+    }
+
+
+def _not_found() -> NotFound:
+    return NotFound("You have no such identity")
