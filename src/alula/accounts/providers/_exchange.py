@@ -41,7 +41,7 @@ __all__ = [
     "Method",
     "Token",
     "authorization_url",
-    "is_private",
+    "is_secure_url",
     "shown_host",
 ]
 
@@ -98,9 +98,16 @@ class Exchange:
             await client.aclose()
 
     async def token(
-        self, endpoint: str, client: ClientSecret, *, redirect_uri: str, code: str, verifier: str
+        self, endpoint: str, proof: ClientSecret, *, redirect_uri: str, code: str, verifier: str
     ) -> Token:
         """Exchange a code for tokens.
+
+        Args:
+            endpoint: Where the provider does that.
+            proof: How the application proves itself.
+            redirect_uri: Where the browser has returned to.
+            code: What it has brought.
+            verifier: The PKCE code verifier.
 
         Raises:
             ProviderError: It was refused, or the answer is not one.
@@ -108,23 +115,23 @@ class Exchange:
         if not _CODE.fullmatch(code):
             raise ProviderError("invalid", "the code has characters that no code has")
         async with _asking(endpoint):
-            opened = self._opened()
+            client = self._opened()
             try:
-                answer: Mapping[str, Any] = await opened.fetch_token(
+                answer: Mapping[str, Any] = await client.fetch_token(
                     endpoint,
                     grant_type="authorization_code",
                     code=code,
                     redirect_uri=redirect_uri,
                     code_verifier=verifier,
-                    auth=_authentication(client),
+                    auth=_authentication(proof),
                 )
             except (ValueError, TypeError, OverflowError, RecursionError):
-                # It is no JSON, is nested too deeply, or has an odd `expires_in`.
-                raise _nonsense(endpoint) from None
+                # It is not JSON, is nested too deeply, or has an odd `expires_in`.
+                raise _invalid_answer(endpoint) from None
             finally:
-                opened.token = None  # the client would keep it, and send it for other people
-        access_token, kind = answer.get("access_token"), answer.get("token_type")
-        if not isinstance(kind, str) or kind.lower() != "bearer":
+                client.token = None  # the client would keep it, and send it for other people
+        access_token, token_type = answer.get("access_token"), answer.get("token_type")
+        if not isinstance(token_type, str) or token_type.lower() != "bearer":
             raise ProviderError("invalid", f"{shown_host(endpoint)} sent no bearer token")
         if not isinstance(access_token, str) or not _VISIBLE.fullmatch(access_token):
             raise ProviderError("invalid", f"{shown_host(endpoint)} sent no access token")
@@ -151,11 +158,11 @@ class Exchange:
                 "GET", url, headers=headers, withhold_token=True
             )
         if response.status_code != _OK:
-            raise _refusal(url, response.status_code)
+            raise _status_error(url, response.status_code)
         try:
             return response.json()
         except (ValueError, RecursionError):  # the last one if it is nested too deeply
-            raise _nonsense(url) from None
+            raise _invalid_answer(url) from None
 
     def _opened(self) -> Any:
         if self._client is None:
@@ -188,8 +195,8 @@ def _open_client() -> Any:
     )
 
 
-def is_private(text: str) -> bool:
-    """Tell whether nobody can read what is sent to a URL: by https, or on this machine."""
+def is_secure_url(text: str) -> bool:
+    """Tell whether a text is a URL of https, or one of http on this machine."""
     try:
         parts = urlsplit(text)
         host = httpx2.URL(text).host
@@ -218,7 +225,7 @@ async def _asking(url: str) -> AsyncGenerator[None]:
     except OAuthError as error:
         raise _oauth_error(host, error.error) from None
     except httpx2.HTTPStatusError as error:  # of Authlib
-        raise _refusal(url, error.response.status_code) from None
+        raise _status_error(url, error.response.status_code) from None
     except httpx2.ConnectError as error:
         raise ProviderError("unavailable", f"{host} cannot be reached: {error}") from None
     except httpx2.HTTPError as error:
@@ -234,20 +241,20 @@ def _oauth_error(host: str, code: object) -> ProviderError:
     return ProviderError("unavailable" if shown in _OWN_FAULTS else "invalid", text)
 
 
-def _refusal(url: str, status: int) -> ProviderError:
+def _status_error(url: str, status: int) -> ProviderError:
     failed = status >= 500 or status == _TOO_MANY
     return ProviderError(
         "unavailable" if failed else "invalid", f"{shown_host(url)} answered with {status}"
     )
 
 
-def _nonsense(url: str) -> ProviderError:
+def _invalid_answer(url: str) -> ProviderError:
     return ProviderError("invalid", f"{shown_host(url)} sent an answer that is not valid")
 
 
-def _authentication(client: ClientSecret) -> OAuth2ClientAuth:
-    method = _basic if client.method == "client_secret_basic" else client.method
-    return OAuth2ClientAuth(client.client_id, client.secret, method)
+def _authentication(proof: ClientSecret) -> OAuth2ClientAuth:
+    method = _basic if proof.method == "client_secret_basic" else proof.method
+    return OAuth2ClientAuth(proof.client_id, proof.secret, method)
 
 
 def _basic(client: Any, _: str, uri: str, headers: Any, body: Any) -> tuple[str, Any, Any]:
