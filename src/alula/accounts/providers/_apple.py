@@ -69,7 +69,7 @@ def apple(
 
 
 class Apple(OpenIDProvider):
-    """Apple, whose answers come as forms."""
+    """Apple, whose responses come as forms."""
 
     form_post = True
     start_parameters = frozenset()

@@ -1,4 +1,4 @@
-"""HTTP with a provider: ten seconds, no redirects, no cookies, and at most 1 MiB of an answer.
+"""HTTP with a provider: ten seconds, no redirects, no cookies, and at most 1 MiB of a response.
 
 No error has a text of the provider: it may contain what nobody should read in a log.
 """
@@ -79,7 +79,7 @@ class ClientSecret:
 
 @dataclass(frozen=True)
 class Token:
-    """The answer of a token endpoint, whose access token can be sent in a header."""
+    """The response of a token endpoint, whose access token can be sent in a header."""
 
     access_token: str = field(repr=False)
     id_token: object = field(repr=False)
@@ -110,14 +110,14 @@ class Exchange:
             verifier: The PKCE code verifier.
 
         Raises:
-            ProviderError: It was refused, or the answer is not one.
+            ProviderError: It was refused, or the response has no tokens.
         """
         if not _CODE.fullmatch(code):
             raise ProviderError("invalid", "the code has characters that no code has")
         async with _asking(endpoint):
             client = self._opened()
             try:
-                answer: Mapping[str, Any] = await client.fetch_token(
+                response: Mapping[str, Any] = await client.fetch_token(
                     endpoint,
                     grant_type="authorization_code",
                     code=code,
@@ -127,15 +127,15 @@ class Exchange:
                 )
             except (ValueError, TypeError, OverflowError, RecursionError):
                 # It is not JSON, is nested too deeply, or has an odd `expires_in`.
-                raise _invalid_answer(endpoint) from None
+                raise _invalid_response(endpoint) from None
             finally:
                 client.token = None  # the client would keep it, and send it for other people
-        access_token, token_type = answer.get("access_token"), answer.get("token_type")
+        access_token, token_type = response.get("access_token"), response.get("token_type")
         if not isinstance(token_type, str) or token_type.lower() != "bearer":
             raise ProviderError("invalid", f"{shown_host(endpoint)} sent no bearer token")
         if not isinstance(access_token, str) or not _VISIBLE.fullmatch(access_token):
             raise ProviderError("invalid", f"{shown_host(endpoint)} sent no access token")
-        return Token(access_token, answer.get("id_token"))
+        return Token(access_token, response.get("id_token"))
 
     async def get(
         self, url: str, *, access_token: str | None = None, accept: str = "application/json"
@@ -162,7 +162,7 @@ class Exchange:
         try:
             return response.json()
         except (ValueError, RecursionError):  # the last one if it is nested too deeply
-            raise _invalid_answer(url) from None
+            raise _invalid_response(url) from None
 
     def _opened(self) -> Any:
         if self._client is None:
@@ -220,7 +220,7 @@ async def _asking(url: str) -> AsyncGenerator[None]:
         async with asyncio.timeout(SECONDS):
             yield
     except TimeoutError:
-        text = f"{host} did not answer within {SECONDS} seconds"
+        text = f"{host} did not respond within {SECONDS} seconds"
         raise ProviderError("unavailable", text) from None
     except OAuthError as error:
         raise _oauth_error(host, error.error) from None
@@ -244,12 +244,12 @@ def _oauth_error(host: str, code: object) -> ProviderError:
 def _status_error(url: str, status: int) -> ProviderError:
     failed = status >= 500 or status == _TOO_MANY
     return ProviderError(
-        "unavailable" if failed else "invalid", f"{shown_host(url)} answered with {status}"
+        "unavailable" if failed else "invalid", f"{shown_host(url)} responded with {status}"
     )
 
 
-def _invalid_answer(url: str) -> ProviderError:
-    return ProviderError("invalid", f"{shown_host(url)} sent an answer that is not valid")
+def _invalid_response(url: str) -> ProviderError:
+    return ProviderError("invalid", f"{shown_host(url)} sent a response that is not valid")
 
 
 def _authentication(proof: ClientSecret) -> OAuth2ClientAuth:
@@ -268,10 +268,10 @@ async def _bound(response: httpx2.Response) -> None:
     """Check the head of a response, and bound its body; httpx2 calls it before the body arrives."""
     host = response.request.url.host
     if 300 <= response.status_code < 400:
-        text = f"{host} answered with a redirect, which is not followed"
+        text = f"{host} responded with a redirect, which is not followed"
         raise ProviderError("unavailable", text)
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise ProviderError("invalid", f"{host} sent a compressed answer, which nobody asked for")
+        raise ProviderError("invalid", f"{host} sent a compressed response, which nobody asked for")
     response.stream = _Bounded(cast("httpx2.AsyncByteStream", response.stream), host)
 
 

@@ -153,7 +153,7 @@ class OpenIDProvider(OAuthProvider):
             ProviderError: It is missing although the provider sends it, or names another one.
         """
         if iss is None and (await self._discovery.metadata()).sends_issuer:
-            raise ProviderError("invalid", f"{self.name}: the answer does not name its issuer")
+            raise ProviderError("invalid", f"{self.name}: the response does not name its issuer")
         await super().check_issuer(iss)
 
     async def claims(self, *, redirect_uri: str, code: str, nonce: str, verifier: str) -> Claims:
@@ -198,7 +198,7 @@ class OpenIDProvider(OAuthProvider):
         """
         userinfo = await self._exchange.get(endpoint, access_token=access_token)
         if not is_dict(userinfo) or userinfo.get("sub") != signed["sub"]:
-            text = f"{shown_host(endpoint)} answered about another person than the ID token"
+            text = f"{shown_host(endpoint)} responded about another person than the ID token"
             raise ProviderError("invalid", text)
         return userinfo
 
