@@ -176,18 +176,18 @@ class FakeProvider:
             wrong.append("scope")
         if wrong:
             raise BadRequest(f"The sign-in has a wrong {', '.join(wrong)}")
-        answer = {"state": request["state"], "iss": self.issuer}
+        response = {"state": request["state"], "iss": self.issuer}
         if self.denies:
-            return {"error": "access_denied", **answer}
+            return {"error": "access_denied", **response}
         code = secrets.token_urlsafe(16)
         self._grants[code] = _Grant(dict(self.user), request)
-        return {"code": code, **answer}
+        return {"code": code, **response}
 
     def _authorize(self, req: Request, res: Response) -> None:
-        answer = self.sign_in(req.original_url)
+        response = self.sign_in(req.original_url)
         redirect_uri = parse_qs(urlsplit(req.original_url).query)["redirect_uri"][0]
         joint = "&" if "?" in redirect_uri else "?"
-        res.redirect(f"{redirect_uri}{joint}{urlencode(answer)}", 303)
+        res.redirect(f"{redirect_uri}{joint}{urlencode(response)}", 303)
 
     def _token(self, req: Request, res: Response) -> None:
         form: dict[str, str] = dict(req.body)

@@ -84,7 +84,7 @@ async def test_after_a_failure_nobody_waits_for_the_next(published, web, clock):
     made, metadata = published
     web.answers[DOCUMENT] = None
     failures = await asyncio.gather(*(start(made) for _ in range(5)), return_exceptions=True)
-    assert {str(failure) for failure in failures} == {"id.example answered with 404"}
+    assert {str(failure) for failure in failures} == {"id.example responded with 404"}
     assert count(web, DOCUMENT) == 1
     web.answers[DOCUMENT] = metadata
     clock.now += 4

@@ -60,7 +60,7 @@ async def test_a_large_answer_is_cut_off(provider, web):
 async def test_an_answer_that_could_grow_is_refused(provider, web):
     headers = {"content-encoding": "gzip"}
     web.answers[DOCUMENT] = lambda request: httpx2.Response(200, headers=headers, content=b"")
-    with pytest.raises(ProviderError, match="compressed answer"):
+    with pytest.raises(ProviderError, match="compressed response"):
         await start(provider)
     assert web.requests[-1].headers["accept-encoding"] == "identity"
 
@@ -74,7 +74,7 @@ async def test_a_slow_answer_ends(provider, web, monkeypatch):
     web.answers[TOKEN] = httpx2.Response(200, content=never())
     assert await failure(provider) == (
         "unavailable",
-        "id.example did not answer within 0.01 seconds",
+        "id.example did not respond within 0.01 seconds",
     )
 
 
@@ -87,8 +87,8 @@ FAILURES = {
         httpx2.RemoteProtocolError("access-1"),
         "the connection to id.example failed: RemoteProtocolError",
     ),
-    "overload": (httpx2.Response(503, text="access-1"), "id.example answered with 503"),
-    "too often": (httpx2.Response(429, text="access-1"), "id.example answered with 429"),
+    "overload": (httpx2.Response(503, text="access-1"), "id.example responded with 503"),
+    "too often": (httpx2.Response(429, text="access-1"), "id.example responded with 429"),
 }
 
 
@@ -152,7 +152,7 @@ async def test_an_answer_without_tokens_is_refused(case, provider, web):
 @pytest.mark.parametrize("content", [b"<html>", b"[" * 100_000, b"\xff"])
 async def test_a_document_that_is_no_json_is_refused(content, provider, web):
     web.answers[DOCUMENT] = httpx2.Response(200, content=content)
-    assert await failure(provider) == ("invalid", "id.example sent an answer that is not valid")
+    assert await failure(provider) == ("invalid", "id.example sent a response that is not valid")
 
 
 async def test_cookies_and_tokens_of_one_person_are_not_sent_for_the_next(provider, web):

@@ -88,12 +88,12 @@ async def test_somebody_without_a_number_is_nobody(number, site):
 
 async def test_an_answer_of_another_form_is_refused(site):
     site.answers[USER] = [ADA]
-    assert str(await refusal(github(**SECRET))) == "GitHub told no user"
+    assert str(await refusal(github(**SECRET))) == "GitHub has sent no user"
     site.answers[USER] = ADA
     site.answers[EMAILS] = {"0": PRIMARY}
-    assert str(await refusal(github(**SECRET))) == "GitHub told no addresses"
+    assert str(await refusal(github(**SECRET))) == "GitHub has sent no addresses"
     site.answers[EMAILS] = httpx2.Response(404)
-    assert str(await refusal(github(**SECRET))) == "api.github.com answered with 404"
+    assert str(await refusal(github(**SECRET))) == "api.github.com responded with 404"
 
 
 async def test_the_issuer_of_an_answer_is_checked():

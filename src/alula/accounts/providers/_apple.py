@@ -69,7 +69,7 @@ def apple(
 
 
 class Apple(OpenIDProvider):
-    """Apple, whose answers come as forms."""
+    """Apple, whose responses come as forms."""
 
     form_post = True
     start_parameters = frozenset()
@@ -106,18 +106,18 @@ class Apple(OpenIDProvider):
     def _proof(self, metadata: Metadata) -> ClientSecret:  # noqa: ARG002  # Apple takes no other
         now = int(time.time())
         claims = {
-            "iss": self._known("team_id", self._team_id),
+            "iss": self._configured("team_id", self._team_id),
             "sub": self._id(),
             "aud": _ISSUER,
             "iat": now,
             "exp": now + _SECRET_SECONDS,
         }
-        header = {"alg": "ES256", "kid": self._known("key_id", self._key_id)}
+        header = {"alg": "ES256", "kid": self._configured("key_id", self._key_id)}
         secret = jwt.encode(header, claims, self._signing_key())
         return ClientSecret(self._id(), secret)
 
     def _signing_key(self) -> ECKey:
-        text = self._known("private_key", self._private_key).replace("\\n", "\n")
+        text = self._configured("private_key", self._private_key).replace("\\n", "\n")
         try:
             key = ECKey.import_key(text)
         except (JoseError, ValueError, TypeError):

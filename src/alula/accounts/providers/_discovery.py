@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from alula.accounts.providers._exchange import Exchange, is_private
+from alula.accounts.providers._exchange import Exchange, is_secure_url
 from alula.accounts.providers._provider import ProviderError, missing_library
 from alula.types import is_dict, is_list
 
@@ -83,8 +83,8 @@ class Discovery:
 
     def forget(self) -> None:
         """Read everything again when it is needed."""
-        self._metadata = _Kept(self._read_metadata)
-        self._keys = _Kept(self._read_keys)
+        self._metadata = _Cached(self._read_metadata)
+        self._keys = _Cached(self._read_keys)
 
     async def metadata(self) -> Metadata:
         """Return the endpoints.
@@ -126,7 +126,7 @@ class Discovery:
 
     def _endpoint(self, document: Mapping[str, Any], name: str) -> str:
         endpoint = document.get(name)
-        if isinstance(endpoint, str) and is_private(endpoint):
+        if isinstance(endpoint, str) and is_secure_url(endpoint):
             return endpoint
         text = f"the {name} in the document at {self._url} is not an https URL"
         raise ProviderError("invalid", text)
@@ -137,10 +137,10 @@ class Discovery:
         members = document.get("keys") if is_dict(document) else None
         if not is_list(members):
             raise ProviderError("invalid", f"there are no keys at {metadata.jwks_uri}")
-        return tuple(_usable(members[:_MAX_KEYS]))
+        return tuple(_signing_keys(members[:_MAX_KEYS]))
 
 
-class _Kept(Generic[T]):
+class _Cached(Generic[T]):
     """Something that is read by one caller at a time, and kept."""
 
     def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
@@ -172,7 +172,7 @@ class _Kept(Generic[T]):
             return self._value
 
 
-def _usable(keys: Iterable[object]) -> Iterable[SigningKey]:
+def _signing_keys(keys: Iterable[object]) -> Iterable[SigningKey]:
     """Yield the keys that can check a signature; others are no error (RFC 7517, section 5)."""
     for members in keys:
         if not is_dict(members) or members.get("kty") not in _KEY_TYPES:

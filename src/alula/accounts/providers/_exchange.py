@@ -1,4 +1,4 @@
-"""HTTP with a provider: ten seconds, no redirects, no cookies, and at most 1 MiB of an answer.
+"""HTTP with a provider: ten seconds, no redirects, no cookies, and at most 1 MiB of a response.
 
 No error has a text of the provider: it may contain what nobody should read in a log.
 """
@@ -41,7 +41,7 @@ __all__ = [
     "Method",
     "Token",
     "authorization_url",
-    "is_private",
+    "is_secure_url",
     "shown_host",
 ]
 
@@ -79,7 +79,7 @@ class ClientSecret:
 
 @dataclass(frozen=True)
 class Token:
-    """The answer of a token endpoint, whose access token can be sent in a header."""
+    """The response of a token endpoint, whose access token can be sent in a header."""
 
     access_token: str = field(repr=False)
     id_token: object = field(repr=False)
@@ -98,37 +98,44 @@ class Exchange:
             await client.aclose()
 
     async def token(
-        self, endpoint: str, client: ClientSecret, *, redirect_uri: str, code: str, verifier: str
+        self, endpoint: str, proof: ClientSecret, *, redirect_uri: str, code: str, verifier: str
     ) -> Token:
         """Exchange a code for tokens.
 
+        Args:
+            endpoint: Where the provider does that.
+            proof: How the application proves itself.
+            redirect_uri: Where the browser has returned to.
+            code: What it has brought.
+            verifier: The PKCE code verifier.
+
         Raises:
-            ProviderError: It was refused, or the answer is not one.
+            ProviderError: It was refused, or the response has no tokens.
         """
         if not _CODE.fullmatch(code):
             raise ProviderError("invalid", "the code has characters that no code has")
         async with _asking(endpoint):
-            opened = self._opened()
+            client = self._opened()
             try:
-                answer: Mapping[str, Any] = await opened.fetch_token(
+                response: Mapping[str, Any] = await client.fetch_token(
                     endpoint,
                     grant_type="authorization_code",
                     code=code,
                     redirect_uri=redirect_uri,
                     code_verifier=verifier,
-                    auth=_authentication(client),
+                    auth=_authentication(proof),
                 )
             except (ValueError, TypeError, OverflowError, RecursionError):
-                # It is no JSON, is nested too deeply, or has an odd `expires_in`.
-                raise _nonsense(endpoint) from None
+                # It is not JSON, is nested too deeply, or has an odd `expires_in`.
+                raise _invalid_response(endpoint) from None
             finally:
-                opened.token = None  # the client would keep it, and send it for other people
-        access_token, kind = answer.get("access_token"), answer.get("token_type")
-        if not isinstance(kind, str) or kind.lower() != "bearer":
+                client.token = None  # the client would keep it, and send it for other people
+        access_token, token_type = response.get("access_token"), response.get("token_type")
+        if not isinstance(token_type, str) or token_type.lower() != "bearer":
             raise ProviderError("invalid", f"{shown_host(endpoint)} sent no bearer token")
         if not isinstance(access_token, str) or not _VISIBLE.fullmatch(access_token):
             raise ProviderError("invalid", f"{shown_host(endpoint)} sent no access token")
-        return Token(access_token, answer.get("id_token"))
+        return Token(access_token, response.get("id_token"))
 
     async def get(
         self, url: str, *, access_token: str | None = None, accept: str = "application/json"
@@ -151,11 +158,11 @@ class Exchange:
                 "GET", url, headers=headers, withhold_token=True
             )
         if response.status_code != _OK:
-            raise _refusal(url, response.status_code)
+            raise _status_error(url, response.status_code)
         try:
             return response.json()
         except (ValueError, RecursionError):  # the last one if it is nested too deeply
-            raise _nonsense(url) from None
+            raise _invalid_response(url) from None
 
     def _opened(self) -> Any:
         if self._client is None:
@@ -188,8 +195,8 @@ def _open_client() -> Any:
     )
 
 
-def is_private(text: str) -> bool:
-    """Tell whether nobody can read what is sent to a URL: by https, or on this machine."""
+def is_secure_url(text: str) -> bool:
+    """Tell whether a text is a URL of https, or one of http on this machine."""
     try:
         parts = urlsplit(text)
         host = httpx2.URL(text).host
@@ -213,12 +220,12 @@ async def _asking(url: str) -> AsyncGenerator[None]:
         async with asyncio.timeout(SECONDS):
             yield
     except TimeoutError:
-        text = f"{host} did not answer within {SECONDS} seconds"
+        text = f"{host} did not respond within {SECONDS} seconds"
         raise ProviderError("unavailable", text) from None
     except OAuthError as error:
         raise _oauth_error(host, error.error) from None
     except httpx2.HTTPStatusError as error:  # of Authlib
-        raise _refusal(url, error.response.status_code) from None
+        raise _status_error(url, error.response.status_code) from None
     except httpx2.ConnectError as error:
         raise ProviderError("unavailable", f"{host} cannot be reached: {error}") from None
     except httpx2.HTTPError as error:
@@ -234,20 +241,20 @@ def _oauth_error(host: str, code: object) -> ProviderError:
     return ProviderError("unavailable" if shown in _OWN_FAULTS else "invalid", text)
 
 
-def _refusal(url: str, status: int) -> ProviderError:
+def _status_error(url: str, status: int) -> ProviderError:
     failed = status >= 500 or status == _TOO_MANY
     return ProviderError(
-        "unavailable" if failed else "invalid", f"{shown_host(url)} answered with {status}"
+        "unavailable" if failed else "invalid", f"{shown_host(url)} responded with {status}"
     )
 
 
-def _nonsense(url: str) -> ProviderError:
-    return ProviderError("invalid", f"{shown_host(url)} sent an answer that is not valid")
+def _invalid_response(url: str) -> ProviderError:
+    return ProviderError("invalid", f"{shown_host(url)} sent a response that is not valid")
 
 
-def _authentication(client: ClientSecret) -> OAuth2ClientAuth:
-    method = _basic if client.method == "client_secret_basic" else client.method
-    return OAuth2ClientAuth(client.client_id, client.secret, method)
+def _authentication(proof: ClientSecret) -> OAuth2ClientAuth:
+    method = _basic if proof.method == "client_secret_basic" else proof.method
+    return OAuth2ClientAuth(proof.client_id, proof.secret, method)
 
 
 def _basic(client: Any, _: str, uri: str, headers: Any, body: Any) -> tuple[str, Any, Any]:
@@ -261,10 +268,10 @@ async def _bound(response: httpx2.Response) -> None:
     """Check the head of a response, and bound its body; httpx2 calls it before the body arrives."""
     host = response.request.url.host
     if 300 <= response.status_code < 400:
-        text = f"{host} answered with a redirect, which is not followed"
+        text = f"{host} responded with a redirect, which is not followed"
         raise ProviderError("unavailable", text)
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise ProviderError("invalid", f"{host} sent a compressed answer, which nobody asked for")
+        raise ProviderError("invalid", f"{host} sent a compressed response, which nobody asked for")
     response.stream = _Bounded(cast("httpx2.AsyncByteStream", response.stream), host)
 
 

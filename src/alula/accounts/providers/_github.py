@@ -115,7 +115,7 @@ class GitHub(OAuthProvider):
         user = await self._read("/user", token.access_token)
         number = user.get("id") if is_dict(user) else None
         if type(number) is not int or number < 1:
-            raise ProviderError("invalid", "GitHub told no user")
+            raise ProviderError("invalid", "GitHub has sent no user")
         email, is_verified = await self._address(token.access_token)
         name = text_of(user.get("name"))
         return Claims(self.name, self._site, str(number), email, is_verified, name, user)
@@ -126,7 +126,7 @@ class GitHub(OAuthProvider):
             return None, False
         addresses = await self._read("/user/emails?per_page=100", access_token)
         if not is_list(addresses):
-            raise ProviderError("invalid", "GitHub told no addresses")
+            raise ProviderError("invalid", "GitHub has sent no addresses")
         for address in addresses:
             if is_dict(address) and address.get("primary") is True:
                 email = text_of(address.get("email"))

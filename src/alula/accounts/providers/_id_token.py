@@ -15,7 +15,7 @@ from joserfc.jwk import Key
 from alula.accounts.providers._discovery import Discovery, SigningKey
 from alula.accounts.providers._provider import ProviderError
 
-__all__ = ["ALGORITHMS", "Expected", "read_id_token", "subject_of"]
+__all__ = ["ALGORITHMS", "Expected", "read_id_token"]
 
 ALGORITHMS: Final = tuple(
     f"{kind}{bits}" for kind in ("RS", "PS", "ES") for bits in (256, 384, 512)
@@ -92,20 +92,6 @@ async def read_id_token(
     return claims
 
 
-def subject_of(claims: Mapping[str, Any]) -> str:
-    """Return the subject of claims.
-
-    Raises:
-        ProviderError: There is none that can be stored.
-    """
-    subject = claims.get("sub")
-    if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT:
-        raise ProviderError("invalid", "the claim sub is missing or wrong")
-    if not subject.isprintable():  # half of a surrogate pair could not be stored
-        raise ProviderError("invalid", "the claim sub has characters that cannot be stored")
-    return subject
-
-
 def _verified(
     id_token: str, keys: Sequence[SigningKey], algorithms: Sequence[str]
 ) -> tuple[jwt.Token, Mapping[str, Any]]:
@@ -126,7 +112,12 @@ def _verified(
 
 def _check_types(claims: Mapping[str, Any], expected: Expected) -> None:
     """Check what the library skips: a claim that is there, but empty or of a wrong type."""
-    subject_of(claims)
+    subject = claims.get("sub")
+    # Half of a surrogate pair could not be stored; it cannot be printed, either.
+    if not (
+        isinstance(subject, str) and 0 < len(subject) <= _MAX_SUBJECT and subject.isprintable()
+    ):
+        raise ProviderError("invalid", "the claim sub of the ID token is missing or wrong")
     nonce, at_hash = claims.get("nonce"), claims.get("at_hash", "-")
     if not isinstance(nonce, str) or not hmac.compare_digest(
         nonce.encode(), expected.nonce.encode()

@@ -70,7 +70,7 @@ class OAuthProvider(Provider):
             )
         return value
 
-    def _known(self, name: str, value: str | None) -> str:
+    def _configured(self, name: str, value: str | None) -> str:
         """Return what was given or set.
 
         Raises:
@@ -85,11 +85,11 @@ class OAuthProvider(Provider):
 
     def _id(self) -> str:
         """Return the id of the application."""
-        return self._known("client_id", self._client_id)
+        return self._configured("client_id", self._client_id)
 
     def _secret(self, method: Method) -> ClientSecret:
         """Return how the application proves itself."""
-        secret = self._known("client_secret", self._client_secret)
+        secret = self._configured("client_secret", self._client_secret)
         return ClientSecret(self._id(), secret, method)
 
     def _start(

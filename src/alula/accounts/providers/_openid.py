@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from alula.accounts.providers._discovery import Discovery, Metadata
-from alula.accounts.providers._exchange import ClientSecret, is_private, shown_host
-from alula.accounts.providers._id_token import ALGORITHMS, Expected, read_id_token, subject_of
+from alula.accounts.providers._exchange import ClientSecret, is_secure_url, shown_host
+from alula.accounts.providers._id_token import ALGORITHMS, Expected, read_id_token
 from alula.accounts.providers._oauth import OAuthProvider, text_of
 from alula.accounts.providers._provider import Claims, Profile, Provider, ProviderError
 from alula.types import is_dict
@@ -107,7 +107,7 @@ class OpenIDProvider(OAuthProvider):
                 f"the provider {name!r} has algorithms={algorithms!r}; take some of"
                 f" {', '.join(ALGORITHMS)}"
             )
-        if not is_private(url or issuer) or "?" in issuer or "#" in issuer:
+        if not is_secure_url(url or issuer) or "?" in issuer or "#" in issuer:
             raise ValueError(
                 f"the provider {name!r} has issuer={issuer!r}; write its https URL, as its"
                 " discovery document does"
@@ -153,7 +153,7 @@ class OpenIDProvider(OAuthProvider):
             ProviderError: It is missing although the provider sends it, or names another one.
         """
         if iss is None and (await self._discovery.metadata()).sends_issuer:
-            raise ProviderError("invalid", f"{self.name}: the answer does not name its issuer")
+            raise ProviderError("invalid", f"{self.name}: the response does not name its issuer")
         await super().check_issuer(iss)
 
     async def claims(self, *, redirect_uri: str, code: str, nonce: str, verifier: str) -> Claims:
@@ -171,19 +171,19 @@ class OpenIDProvider(OAuthProvider):
         )
         signed = await read_id_token(token.id_token, self._discovery, expected)
         self._check(signed)
-        told: Mapping[str, Any] = {}
+        userinfo: Mapping[str, Any] = {}
         if metadata.userinfo_endpoint and not {"email", "name"} <= signed.keys():
-            told = await self._userinfo(metadata.userinfo_endpoint, token.access_token, signed)
-        # The place that has an address says whether it is verified. The other may mean another one.
-        place = signed if "email" in signed else told
-        email = text_of(place.get("email"))
-        claims = {**told, **signed}
+            userinfo = await self._userinfo(metadata.userinfo_endpoint, token.access_token, signed)
+        # Both may have an address, and each says of its own whether it is verified.
+        source = signed if "email" in signed else userinfo
+        email = text_of(source.get("email"))
+        claims = {**userinfo, **signed}
         return Claims(
             self.name,
             signed["iss"],
-            subject_of(signed),
+            signed["sub"],
             email,
-            email is not None and self._is_verified(email, place),
+            email is not None and self._is_verified(email, source),
             text_of(claims.get("name")),
             claims,
         )
@@ -191,16 +191,16 @@ class OpenIDProvider(OAuthProvider):
     async def _userinfo(
         self, endpoint: str, access_token: str, signed: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return what the provider tells by its own endpoint.
+        """Return the claims of the userinfo endpoint.
 
         Raises:
-            ProviderError: It cannot be read, or is said of another person.
+            ProviderError: They cannot be read, or are those of another person.
         """
-        told = await self._exchange.get(endpoint, access_token=access_token)
-        if not is_dict(told) or told.get("sub") != signed["sub"]:
-            text = f"{shown_host(endpoint)} told about another person than the ID token"
+        userinfo = await self._exchange.get(endpoint, access_token=access_token)
+        if not is_dict(userinfo) or userinfo.get("sub") != signed["sub"]:
+            text = f"{shown_host(endpoint)} responded about another person than the ID token"
             raise ProviderError("invalid", text)
-        return told
+        return userinfo
 
     def _fixed_parameters(self) -> dict[str, str]:
         """Return further parameters of the URL at which a person signs in."""

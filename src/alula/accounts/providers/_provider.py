@@ -53,8 +53,8 @@ class ProviderError(Exception):
     """A sign-in with a provider has failed.
 
     Args:
-        code: Why: ``"access_denied"`` if the person or the provider refused, ``"invalid"`` if an
-            answer fails a check, ``"unavailable"`` if the provider could not be asked.
+        code: Why: ``"access_denied"`` if the person or the provider refused, ``"invalid"`` if a
+            response fails a check, ``"unavailable"`` if the provider could not be asked.
         message: What happened, for the log. It has no secret and no text of the provider, and it is
             not meant for pages.
     """
@@ -162,7 +162,7 @@ class Provider(ABC):
             ProviderError: It names another provider, or is missing although this one sends it.
         """
         if iss is not None and iss != await self.issuer():
-            raise ProviderError("invalid", f"{self.name}: the answer is of another issuer")
+            raise ProviderError("invalid", f"{self.name}: the response is of another issuer")
 
     @abstractmethod
     async def claims(self, *, redirect_uri: str, code: str, nonce: str, verifier: str) -> Claims:
@@ -175,5 +175,5 @@ class Provider(ABC):
             verifier: As it was sent.
 
         Raises:
-            ProviderError: The provider cannot be asked, or its answer fails a check.
+            ProviderError: The provider cannot be asked, or its response fails a check.
         """
