@@ -16,12 +16,14 @@ from tests.accounts.key_building import (
 )
 from tests.express.asgi_client import call
 from tests.realtime.asgi_peer import Peer
+from tests.realtime.test_sse import Stream
 
+from alula.adapters.memory import MemoryService
 from alula.authentication import authenticate
 from alula.express import authenticate as authenticated
 from alula.express import error_handler, express, rest
 from alula.express import json as json_bodies
-from alula.realtime import socketio
+from alula.realtime import socketio, sse
 
 KIND = {"content-type": "application/json"}
 KEYS = "/account/api-keys"
@@ -179,6 +181,28 @@ class TestSockets:
         await peer.join()
         assert await peer.call("find", "open", {}) == [None, [None]]
         await peer.leave()
+
+
+class TestStreams:
+    async def test_a_key_reads_a_stream_until_it_ends(self):
+        web = Web()
+        web.app.configure(sse())
+        web.app.use("posts", MemoryService())
+        web.app.service("posts").hooks(around={"find": [authenticate("jwt", "apiKey")]})
+        web.app.on("connection", lambda connection: web.app.channel("all").join(connection))
+        web.app.service("posts").publish(lambda *_: web.app.channel("all"))
+        await web.start()
+        wrong = await new_key(web.world, "notes:read")
+        refused = Stream(web.app, "/posts", headers=[*key_header(wrong["key"]).items()])
+        assert await refused.error() == (403, "This key lacks the scope posts:read")
+        key = await new_key(web.world, "posts:read")
+        stream = Stream(web.app, "/posts", headers=[*key_header(key["key"]).items()])
+        await stream.started()
+        await web.app.service("posts").create({"id": 1})
+        assert await stream.have(1) == [("created", {"id": 1})]
+        await web.world.accounts.api_keys.remove(key["id"])
+        await stream.until(lambda: stream.ended)
+        await web.app.teardown()
 
 
 class TestOwnKeys:
