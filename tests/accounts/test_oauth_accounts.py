@@ -189,6 +189,17 @@ async def test_a_stranger_who_has_signed_up_before_loses_everything(site):
     assert kind == "linked"
 
 
+async def test_keys_of_a_stranger_end_too_and_keys_link_nothing():
+    site = await started_site(api_keys=True)
+    await local_account(site, is_verified=False)
+    keys = site.world.accounts.api_keys
+    key = (await keys.create(user_id=1, name="CI", scopes=["*"]))["key"]
+    bearer = {"authorization": f"ApiKey {key}"}
+    assert (await site.browser().request("POST", "/oauth/idp", {}, **bearer)).status == 403
+    await site.token()
+    assert await keys.find("1") == []
+
+
 async def test_a_reset_and_a_link_that_prove_an_address_end_identities_too(stores):
     site = await started_site(stores, magic_link="anywhere")
     for action in ("sendResetPwd", "sendMagicLink"):

@@ -12,6 +12,7 @@ import pytest
 from tests.accounts.building import make_world
 from tests.accounts.providing import BASE, PAGE, MemoryProvider, error_of, make_site, started_site
 
+from alula.accounts import Accounts
 from alula.accounts._oauth._pages import Pages
 from alula.accounts._oauth._starts import Start
 from alula.authentication import TokenCookie
@@ -341,6 +342,11 @@ def test_wrong_options(options, text):
         make_site(**options)
 
 
+def test_it_needs_mails():
+    with pytest.raises(ValueError, match="sign_in has no effect without mailer"):
+        Accounts(store="credentials", sign_in=[MemoryProvider()], base_url=BASE)
+
+
 def test_pages_are_a_list():
     with pytest.raises(TypeError, match="list"):
         make_site(pages=PAGE)
@@ -356,7 +362,7 @@ def test_pages_are_a_list():
     ],
 )
 def test_options_without_effect(options):
-    with pytest.raises(ValueError, match="needs sign_in"):
+    with pytest.raises(ValueError, match="without sign_in"):
         make_world(**options)
 
 

@@ -57,11 +57,8 @@ _OF_MAILS: Final = (
     "locale",
     "texts",
     "sign_in",
-    "base_url",
-    "pages",
-    "link_by_email",
-    "answer",
 )
+_OF_SIGN_IN: Final = ("base_url", "pages", "link_by_email", "answer")
 _OF_KEYS: Final = ("key_prefix", "header", "bearer")
 
 
@@ -184,6 +181,10 @@ class Accounts:
             self._check_unused(_OF_MAILS, "mailer=SMTP(...), sender=... and links=...")
         else:
             self._check_mail_options()
+        if self.sign_in:
+            self._check_sign_in()
+        else:
+            self._check_unused(_OF_SIGN_IN, "sign_in=[...]")
         if not self.api_keys.is_on:
             self._check_unused(_OF_KEYS, "api_keys=True")
         if self.header is not None and not _HEADER.fullmatch(self.header):
@@ -226,22 +227,11 @@ class Accounts:
             )
         for name, link in self.links.items():
             _check_link(name, link)
-        self._check_sign_in()
 
     def _check_sign_in(self) -> None:
         """Check the options of signing in with others."""
         _check_choice("link_by_email", self.link_by_email, ("verified", "never"))
         _check_choice("answer", self.answer, (None, "fragment", "cookie"))
-        if not self.sign_in:
-            given = {
-                "base_url": self.base_url is not None,
-                "pages": bool(self.pages),
-                "link_by_email": self.link_by_email != "verified",
-                "answer": self.answer is not None,
-            }
-            if unused := [name for name, is_given in given.items() if is_given]:
-                raise ValueError(f"{', '.join(unused)} needs sign_in, the list of providers")
-            return
         if not Pages(self.pages, check_base_url(self.base_url)) and self.answer is not None:
             raise ValueError("answer needs pages: without them, the response is JSON")
         names = [provider.name for provider in self.sign_in]
@@ -411,7 +401,7 @@ class Accounts:
             address=self.email_field,
             verified=self.verified_field,
             link_by_email=self.link_by_email,
-            asks_for_proof=self.verify_email == "soft",  # "required" asks at the sign-in
+            asks_for_proof=self.verify_email in {None, "soft"},  # "required" asks at the sign-in
         )
         SignInWithOthers(
             authentication,

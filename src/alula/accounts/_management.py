@@ -22,7 +22,14 @@ from alula.accounts._addresses import folded_address
 from alula.accounts._budgets import charge_network
 from alula.accounts._mail import Outbox
 from alula.accounts._messages import Messages
-from alula.accounts._proofs import CODE_DIGITS, PURPOSES, TOKEN_LENGTH, Proofs, Purpose, StoredProof
+from alula.accounts._proofs import (
+    CODE_DIGITS,
+    PURPOSES,
+    TOKEN_LENGTH,
+    Proofs,
+    Purpose,
+    StoredProof,
+)
 from alula.accounts._refusals import refusal
 from alula.accounts._strategies import browser_of
 from alula.accounts._users import PasswordRules
