@@ -55,3 +55,9 @@ def test_types_of_a_stream():
     assert "  find(params?: ItemsParams): Promise<AsyncIterable<unknown>>" in module
     assert "  create(data: ItemsData, params?: ItemsParams): Promise<AsyncIterable<Item>>" in module
     assert "created: unknown" in module
+
+
+def test_a_client_can_read_streams_where_methods_stream():
+    assert "export const withStreams" in typescript(application())
+    assert "withStreams" not in typescript(application(), declarations=True)
+    assert "withStreams" not in typescript(App())
