@@ -272,5 +272,8 @@ async def change_each(call: Any, function: Change) -> None:
 
 async def close_all(streams: Iterable[ItemStream]) -> None:
     """Close the streams of a call, the outermost first."""
-    for stream in reversed([*streams]):
+    outermost_first = [*reversed([*streams])]
+    for stream in outermost_first:  # all of them, also if the wait below is cancelled
+        stream.close()
+    for stream in outermost_first:
         await stream.aclose()
