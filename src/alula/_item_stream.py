@@ -133,6 +133,7 @@ class ItemStream(AsyncIterator[Any]):
     ) -> None:
         self.name = name
         self._source = _Source(items, name, [*changes])
+        self._error_listeners: list[Callable[[Exception], object]] = []
         self._is_asked = True  # the first item is made without being asked for
         self._forget = finalize(self, _close_soon, self._source, asyncio.get_running_loop())
         self._forget.atexit = False
@@ -160,6 +161,10 @@ class ItemStream(AsyncIterator[Any]):
         if source.item is not _NOTHING:
             source.item = await changed(source.item, [function])
         source.changes.append(function)
+
+    def on_error(self, listener: Callable[[Exception], object]) -> None:
+        """Call a function with the error that ends it, if there is one."""
+        self._error_listeners.append(listener)
 
     def change_at_once(self, function: Change) -> None:
         """Do the same as `change`, for a plain function, without waiting for the first item."""
@@ -223,6 +228,8 @@ class ItemStream(AsyncIterator[Any]):
         source = self._source
         if source.error is not None:
             error, source.error = source.error, None
+            for listener in self._error_listeners:
+                listener(error)
             raise error
 
 
@@ -265,5 +272,8 @@ async def change_each(call: Any, function: Change) -> None:
 
 async def close_all(streams: Iterable[ItemStream]) -> None:
     """Close the streams of a call, the outermost first."""
-    for stream in reversed([*streams]):
+    outermost_first = [*reversed([*streams])]
+    for stream in outermost_first:  # all of them, also if the wait below is cancelled
+        stream.close()
+    for stream in outermost_first:
         await stream.aclose()

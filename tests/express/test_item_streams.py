@@ -16,7 +16,8 @@ from tests.express.asgi_client import call, post_json, scope_of
 from tests.waiting import eventually
 
 from alula import App, Params
-from alula.authentication import protect
+from alula.adapters.memory import MemoryService
+from alula.authentication import AuthenticationService, JWTStrategy, authenticate, protect
 from alula.errors import Conflict, Forbidden
 from alula.express import access_log, compression, error_handler, express, json, rest
 from alula.realtime import sse
@@ -149,6 +150,18 @@ async def test_a_find_that_streams_comes_before_the_events_of_its_service():
     app = application(plugins=[sse()])
     answer = await call(app, "GET", "/assistant?words=a", headers=EVENTS)
     assert answer.text == 'data: {"word":"a","secret":"never-leaves"}\n\n'
+
+
+async def test_strangers_get_no_item():
+    service = Assistant()
+    app = application(service)
+    app.use("users", MemoryService())
+    authentication = AuthenticationService(app, secret="s" * 32, service="users")
+    authentication.register("jwt", JWTStrategy())
+    app.use("authentication", authentication)
+    app.service("assistant").hooks(before=[authenticate("jwt")])
+    answer = await ask(app, "a")
+    assert (answer.status, service.begun) == (401, 0)
 
 
 # -- errors ----------------------------------------------------------------------------------------

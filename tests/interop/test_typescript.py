@@ -82,6 +82,7 @@ OF_REACT = (
 )
 NODE = {"module": "nodenext", "esModuleInterop": True, "outDir": "built"}
 CHECKS = ("sign in", "messages", "notes", "a route", "no schema")
+STREAM_CHECKS = ("items", "an early error", "a late error", "leaving")
 MOVED_CHECKS = ("sign up", "messages", "owners", "events", "strangers")
 LINES_OF_MOVED_CHAT = 119
 
@@ -143,7 +144,7 @@ def test_a_service_of_every_kind_compiles(tmp_path):
 
 def test_the_typed_endpoints_compile(tmp_path):
     head, cases = load()
-    services = {case["service"]: case for case in cases if case["area"] != "streams"}
+    services = {case["service"]: case for case in cases}
     code = typescript(App())
     for at, case in enumerate(services.values()):
         if "registration" not in case:
@@ -253,6 +254,26 @@ async def test_a_server_answers_as_typed(check, outcomes):
 
 async def test_no_check_runs_that_is_not_listed(outcomes):
     assert tuple(outcomes) == CHECKS
+
+
+@pytest.fixture(scope="module")
+async def read_streams(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("streams")
+    app = typed_endpoints.make_app()
+    said = compiled(folder, typescript(app), "endpoints.ts", "streams.ts", options=NODE)
+    assert said == ""
+    async with await app.listen(0) as server:
+        script = folder / "built" / "streams.js"
+        return await anyio.to_thread.run_sync(run_checks, script, PACKAGES, server.url)
+
+
+@pytest.mark.parametrize("check", STREAM_CHECKS)
+async def test_streams_are_read_as_typed(check, read_streams):
+    assert_passed(read_streams, check)
+
+
+async def test_no_stream_is_read_that_is_not_listed(read_streams):
+    assert tuple(read_streams) == STREAM_CHECKS
 
 
 def test_the_moved_chat_is_short():

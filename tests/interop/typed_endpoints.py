@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -9,6 +11,7 @@ from typing_extensions import TypedDict
 
 from alula import App, Page, Params, answers
 from alula.errors import Conflict
+from alula.express import ExpressApplication, error_handler, express, json, rest
 
 
 class Author(BaseModel):
@@ -54,6 +57,18 @@ class Lines:
     async def remove(self, id: int, params: Params, *, year: int) -> None: ...
 
 
-def make_app() -> App:
+class Words:
+    async def ask(self, data: list[str], params: Params) -> AsyncIterator[Line]:
+        for n, word in enumerate(data):
+            if word == "taken":
+                raise Conflict("taken", {"n": n})
+            if word == "wait":
+                await asyncio.sleep(0.1)
+            yield Line(n=n)
+
+
+def make_app() -> ExpressApplication:
     methods = ["find", "get", "create", "ping"]
-    return App().use("articles", Articles(), methods=methods).use("years/:year/lines", Lines())
+    app = express(App()).use(json()).configure(rest(stream_heartbeat=0.01))
+    app.use("articles", Articles(), methods=methods).use("years/:year/lines", Lines())
+    return app.use("words", Words(), methods=["ask"]).use(error_handler())

@@ -243,3 +243,19 @@ def test_twice_would_count_all_twice(recording, again):
     app = app_with(recording)
     with pytest.raises(RuntimeError, match=r"telemetry\(\) is already configured for"):
         again(app).configure(telemetry())
+
+
+async def test_errors_behind_the_first_item_of_a_stream_are_counted(recording):
+    class Words:
+        async def ask(self, data, params):
+            yield "a"
+            raise Conflict("taken")
+
+    app = app_with(recording).use("words", Words(), methods=["ask"])
+    stream = await app.service("words").ask({})
+    with pytest.raises(Conflict):
+        assert [item async for item in stream]
+    (point,) = recording.points("alula.service.stream_errors")
+    assert point.value == 1
+    assert point.attributes["rpc.method"] == "words/ask"
+    assert point.attributes["error.type"] == "Conflict"

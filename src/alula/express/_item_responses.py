@@ -110,7 +110,7 @@ def items_sender(limits: StreamLimits) -> ItemSender:
 
         res.vary("Accept").set("content-type", kind)
         if res.get("cache-control") is None:
-            # Compression would keep lines back. Of events, it leaves its hands anyway.
+            # Compression would hold lines back; it leaves event streams alone.
             res.set("cache-control", "no-cache" if is_events else "no-cache, no-transform")
         res.set("x-accel-buffering", "no")  # otherwise nginx keeps items back
         comment = b":\n\n" if is_events else None

@@ -123,6 +123,41 @@ export const createClient = (
 {services}  return client
 }}
 """
+_STREAMS: Final = """
+async function* itemsOf(response: Response): AsyncGenerator<unknown> {
+  const reader = response.body!.getReader()
+  const decoder = new TextDecoder()
+  let text = ''
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return
+      const blocks = (text + decoder.decode(value, { stream: true })).split('\\n\\n')
+      text = blocks.pop() ?? ''
+      for (const block of blocks) {
+        const item = block.startsWith(':') || JSON.parse(block.slice(block.indexOf('data: ') + 6))
+        if (block.startsWith('event: error')) throw Object.assign(new Error(item.message), item)
+        if (block.startsWith('data: ')) yield item
+      }
+    }
+  } finally {
+    await reader.cancel()
+  }
+}
+
+/** Reads the results of methods that stream: `rest(url).fetch(withStreams(fetch))`. */
+export const withStreams =
+  (fetchFunction: typeof fetch): typeof fetch =>
+  async (input, init) => {
+    const headers = new Headers(init?.headers)
+    headers.set('Accept', 'application/json, text/event-stream;q=0.9')
+    const response = await fetchFunction(input, { ...init, headers })
+    if (response.headers.get('Content-Type') === 'text/event-stream') {
+      response.json = () => Promise.resolve(itemsOf(response))
+    }
+    return response
+  }
+"""
 _PARAMETER: Final = ",\n  authenticationOptions: Partial<AuthenticationClientOptions> = {}"
 _SUFFIXES: Final = ("", "Data", "Patch", "Query", "Params", "ClientService")
 _NONE: Final = type(None)
@@ -137,6 +172,7 @@ def typescript(
     The module has what front ends of FeathersJS 5 import: `ServiceTypes`, `createClient`, and for
     a service with the model `Message` the types `Message`, `MessageData`, `MessagePatch`,
     `MessageQuery` and `MessageClientService`. Services without methods for clients are left out.
+    Where methods stream, `withStreams` makes a fetch function that reads them.
 
     Examples:
         >>> from alula import App
@@ -163,6 +199,8 @@ def typescript(
         sign_in = next((facts.handle.path for facts in module.services if facts.signs_in), None)
         imports = _CODE_IMPORT + imports + ("" if sign_in is None else _SIGN_IN_IMPORT)
         code = module.create_client(sign_in)
+        if any(facts.handle.streaming & {*facts.client_methods} for facts in module.services):
+            code = _STREAMS + code
     shown = re.sub(r"[^\w .,:-]", " ", title)
     head = _HEAD.format(title=shown, imports=imports) + _COMMON + module.lists
     return head + types + _CLIENT_TYPES + code

@@ -64,9 +64,10 @@ def telemetry(
     an internal span such as ``messages find``; calls made by that call are its children. Its own
     parent is the open span, or the ``traceparent`` of the request. Its duration is recorded in
     ``rpc.server.call.duration``, and ``alula.service.active_calls`` counts the calls that are
-    running. The connections, channels, events and messages of real time are counted as
-    ``alula.realtime.*``. Log records get ``trace_id`` and ``span_id`` if they have the fields of
-    `alula.logs`.
+    running. The call of a method that streams lasts until its first item; the counter
+    ``alula.service.stream_errors`` has the errors behind it. The connections, channels, events and
+    messages of real time are counted as ``alula.realtime.*``. Log records get ``trace_id`` and
+    ``span_id`` if they have the fields of `alula.logs`.
 
     Args:
         tracer_provider: A provider of OpenTelemetry's SDK; None for the global one.
@@ -128,6 +129,9 @@ def _call_observer(tracer: Tracer, meter: Meter) -> AroundHook:
     active = meter.create_up_down_counter(
         "alula.service.active_calls", "{call}", "Service calls that are running."
     )
+    late_errors = meter.create_counter(
+        "alula.service.stream_errors", "{error}", "Errors behind the first item of a stream."
+    )
     # Names and attributes are made once per service, method and transport, not once per call.
     descriptions: dict[tuple[str, str, str | None, bool], tuple[str, Attributes]] = {}
 
@@ -166,6 +170,12 @@ def _call_observer(tracer: Tracer, meter: Meter) -> AroundHook:
         ) as span:
             try:
                 await next()
+                for stream in context.streams[-1:]:  # the others end by the same error
+                    stream.on_error(
+                        lambda error: late_errors.add(
+                            1, {**attributes, ERROR_TYPE: error_type_of(error)}
+                        )
+                    )
             except BaseException as error:
                 status = status_of(error)
                 failure = {ERROR_TYPE: error_type_of(error)}

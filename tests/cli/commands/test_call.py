@@ -30,6 +30,17 @@ app.use("me", Me())
 app.service("me").hooks(before=[authenticate("jwt")])
 """
 
+STREAMS = """
+from alula import App
+
+class Words:
+    async def ask(self, data, params):
+        for word in data:
+            yield word
+
+app = App().use("words", Words(), methods=["ask"])
+"""
+
 
 @pytest.fixture
 def run(tmp_path):
@@ -67,6 +78,11 @@ class TestAnApplication:
     def test_a_custom_method(self, run):
         result = run("call", "teams/red/counter", "count", "-d", "[1]", "-q", "a=1")
         assert found(result) == {"data": [1], "query": {"a": "1"}, "provider": None}
+
+    def test_a_method_that_streams(self, run, tmp_path):
+        (tmp_path / "streams.py").write_text(STREAMS)
+        result = run("call", "words", "ask", "--app", "streams:app", "-d", '["a", "b"]')
+        assert found(result) == ["a", "b"]
 
     def test_it_is_set_up_and_torn_down_and_what_it_prints_is_no_part_of_the_answer(self, run):
         result = run("call", "teams/red/counter", "count")

@@ -1,9 +1,22 @@
 // A front end of an application whose endpoints say by annotations what they take and return.
 import rest from '@feathersjs/rest-client'
-import { createClient } from './client'
+import { createClient, withStreams } from './client'
 import type { Article, Author } from './client'
 
-const client = createClient(rest('http://localhost:3030').fetch(fetch))
+export const connect = (url: string) => createClient(rest(url).fetch(withStreams(fetch)))
+const client = connect('http://localhost:3030')
+
+export async function numbers(words: string[]): Promise<number> {
+  let sum = 0
+  for await (const line of await client.service('words').ask(words)) {
+    sum += line.n
+    // @ts-expect-error a line has no text
+    line.text
+  }
+  // @ts-expect-error the stream is awaited
+  for await (const line of client.service('words').ask(words)) sum += line.n
+  return sum
+}
 
 export async function publish(title: string): Promise<string[]> {
   const articles = client.service('articles')

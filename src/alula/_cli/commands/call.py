@@ -11,7 +11,7 @@ import contextlib
 import io
 import json
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -149,7 +149,9 @@ def call(
         async def run() -> object:
             async with opened as target:
                 if not all_pages:
-                    return await target.call(method, record_id, payload, params)
+                    result: object = await target.call(method, record_id, payload, params)
+                    is_read = not isinstance(result, AsyncIterable)
+                    return result if is_read else [item async for item in result]
                 progress = show_progress if sys.stderr.isatty() else None
                 records = target.iterate(None, params, progress=progress)
                 return [record async for record in records]
