@@ -17,6 +17,7 @@ from alula.adapters.memory import MemoryService
 from alula.authentication import authenticate, protect
 from alula.errors import Forbidden
 from alula.express import access_log, api
+from alula.hooks import annotate_hook
 from alula.mcp import mcp
 from alula.schema import hidden, resolve, resolve_external, with_schema
 from mcp import Client
@@ -39,6 +40,8 @@ class Troubled:
             raise Forbidden("not you", {"why": "canary"})
         if id == "odd":
             return object()
+        if id == "odder":
+            raise Forbidden("not you", object())
         raise RuntimeError("canary-2")
 
     async def wait(self, data, params):
@@ -201,6 +204,24 @@ async def test_errors_are_results_that_models_can_read(name, arguments, code, me
     assert error.keys() <= {"code", "message", "data"}
     if code == 500:
         assert "canary" not in str(error)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_the_text_of_a_failure_outside_of_a_call_is_shown_to_nobody(version):
+    app = make_app()
+
+    def describe(method):
+        raise RuntimeError("canary-4")
+
+    async with living(app):
+        arguments = {"name": "a_get", "arguments": {"b": "1", "id": "odder"}}
+        called = await send(app, "tools/call", arguments, version=version)
+        hook = annotate_hook(lambda context: None, data=describe)
+        app.service("todos").hooks(before=[hook])
+        listed = await send(app, "tools/list", version=version)
+    for answer in (called, listed):
+        assert answer.status == 500
+        assert answer.json["message"] == "The server failed; its log says why"
 
 
 async def test_the_access_log_names_the_service_and_the_log_the_failure(caplog):

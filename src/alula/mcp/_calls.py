@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mcp.types import CallToolResult, TextContent
+from mcp.types import CallToolResult, TextContent, Tool
 
 from alula._context import HookContext, Params, RequestParams
 from alula._json_encoding import dumps
@@ -35,7 +35,8 @@ class Exchange:
         timeout: How many seconds a call may take.
 
     Attributes:
-        refusal: The error of a call without valid credentials, None for all others.
+        failure: The error that HTTP has to tell of, None for most messages. The SDK would show its
+            text to clients.
     """
 
     def __init__(
@@ -45,18 +46,36 @@ class Exchange:
         self._req = req
         self._res = res
         self._timeout = timeout
-        self.refusal: NotAuthenticated | None = None
+        self.failure: Exception | None = None
+
+    def list_tools(self, tools: Toolbox) -> list[Tool]:
+        """Return the descriptions of all tools."""
+        try:
+            return [tool.description for tool in tools.tools().values()]
+        except Exception as error:  # noqa: BLE001  # the endpoint raises it
+            self.failure = error
+            return []
 
     async def call(
         self, tools: Toolbox, name: str, arguments: Mapping[str, Any] | None
     ) -> CallToolResult:
-        """Call a tool, and return its result. An error is a result, too: models see no others."""
+        """Call a tool, and return its result."""
         try:
-            return _result(await self._run(tools.find(name), arguments or {}))
-        except Exception as error:  # noqa: BLE001  # it is logged, and the agent gets an answer
+            return await self._call(tools, name, arguments or {})
+        except Exception as error:  # noqa: BLE001  # the endpoint raises it
+            self.failure = error
+            return CallToolResult(content=[])
+
+    async def _call(
+        self, tools: Toolbox, name: str, arguments: Mapping[str, Any]
+    ) -> CallToolResult:
+        """Return the result of a tool. An error is a result, too: models see no others."""
+        try:
+            return _result(await self._run(tools.find(name), arguments))
+        except Exception as error:  # noqa: BLE001  # it is logged, and the agent gets it
             shown = public_error(error, debug=self._app.debug)
-            if isinstance(shown, NotAuthenticated):
-                self.refusal = shown
+            if isinstance(shown, NotAuthenticated):  # only the status makes clients sign in
+                self.failure = shown
             else:
                 _report(error, shown.code, self._req)
             return _failure(shown)

@@ -16,6 +16,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
 from starlette.types import Message
 
+from alula.errors import NotAuthenticated
 from alula.express import ExpressApplication, Request, Response
 from alula.mcp._calls import Exchange
 from alula.mcp._tools import Toolbox
@@ -110,8 +111,8 @@ class Endpoint:
         """Respond to a request.
 
         Raises:
-            NotAuthenticated: Hooks have refused the call for want of valid credentials.
             RuntimeError: The application is not set up.
+            Exception: The failure of the message, if HTTP has to tell of it.
         """
         if self._manager is None:
             raise RuntimeError("mcp() takes requests after the setup: await app.setup()")
@@ -126,17 +127,19 @@ class Endpoint:
             messages.append(message)
 
         await self._manager.handle_request(scope, req.receive, collect)
-        if exchange.refusal is not None:  # only the status of HTTP makes clients sign in
-            exchange.refusal.headers = {"WWW-Authenticate": self._challenge}
-            raise exchange.refusal
+        if exchange.failure is not None:
+            if isinstance(exchange.failure, NotAuthenticated):
+                exchange.failure.headers = {"WWW-Authenticate": self._challenge}
+            raise exchange.failure
         head, *parts = messages
         for name, value in head["headers"]:
             if name != b"content-length":
                 res.set(name.decode("latin-1"), value.decode("latin-1"))
         res.status(head["status"]).end(b"".join(part.get("body", b"") for part in parts))
 
-    async def _list_tools(self, _: object, __: PaginatedRequestParams | None) -> ListToolsResult:
-        tools = [tool.description for tool in self._tools.tools().values()]
+    async def _list_tools(self, context: Any, _: PaginatedRequestParams | None) -> ListToolsResult:
+        exchange: Exchange = context.request.scope["state"][_EXCHANGE]
+        tools = exchange.list_tools(self._tools)
         return ListToolsResult(tools=tools, ttl_ms=_TTL, cache_scope="public")
 
     async def _call_tool(self, context: Any, params: CallToolRequestParams) -> CallToolResult:

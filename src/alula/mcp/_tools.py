@@ -332,7 +332,7 @@ class Toolbox:
 
         Raises:
             ValueError: A service is not registered, or clients cannot call the method; or it takes
-                files, which tools cannot send.
+                files, which tools cannot send, or the method streams.
         """
         for name, (path, method) in self._names.items():
             handle: ServiceHandle | None = self._app.services.get(path)
@@ -345,6 +345,11 @@ class Toolbox:
                 raise ValueError(
                     f"mcp(): the tool {name!r} is for `{method}` of {path!r}, which clients cannot"
                     f" call; they can call {_listed(handle.methods)}"
+                )
+            if method in handle.streaming:
+                raise ValueError(
+                    f"mcp(): the tool {name!r} is for `{method}` of {path!r}, which streams its"
+                    " items, and a tool has one result; add a method that returns a list"
                 )
             if method == "create" and facts_of(handle).form is not None:
                 raise ValueError(
