@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
+from collections.abc import AsyncIterator
 from typing import Any
 
 from tests.conformance.services.echo import Echo
@@ -16,6 +17,8 @@ from alula import App, errors
 from alula.adapters.memory import MemoryService
 from alula.express import error_handler, express, json, not_found, rest, urlencoded
 from alula.realtime import sse
+
+METHODS = ["find", "get", "create", "update", "patch", "remove"]
 
 
 class Shouting(Echo):
@@ -77,24 +80,95 @@ class Failing:
         raise getattr(errors, name)(f"this is {id}")
 
 
+class Tokens:
+    """Methods that stream.
+
+    Attributes:
+        probe: How many streams are open and closed, and how many items were made.
+    """
+
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self.probe = {"open": 0, "closed": 0, "produced": 0}
+
+    async def words(self, items, pause=0.0):
+        self.probe["open"] += 1
+        try:
+            for item in items:
+                self.probe["produced"] += 1
+                yield item
+                await asyncio.sleep(pause)
+        finally:
+            self.probe["open"] -= 1
+            self.probe["closed"] += 1
+
+    def tokens(self, *words):
+        return self.words([{"token": word} for word in words])
+
+    async def find(self, params) -> AsyncIterator[Any]:
+        return self.tokens(*params.query.get("words", "Hello,live,world").split(","))
+
+    async def get(self, id, params) -> AsyncIterator[Any]:
+        return self.tokens(f"get {id}", "b")
+
+    async def create(self, data, params) -> AsyncIterator[Any]:
+        return self.tokens(data["text"], "created")
+
+    async def update(self, id, data, params) -> AsyncIterator[Any]:
+        return self.tokens(f"update {id}", data["text"])
+
+    async def patch(self, id, data, params) -> AsyncIterator[Any]:
+        return self.tokens(f"patch {id}", data["text"])
+
+    async def remove(self, id, params) -> AsyncIterator[Any]:
+        return self.tokens(f"remove {id}")
+
+    async def ask(self, data, params) -> AsyncIterator[Any]:
+        return self.tokens("a", "b", data.get("q", "none"))
+
+    async def empty(self, data, params) -> AsyncIterator[Any]:
+        return self.tokens()
+
+    async def values(self, data, params) -> AsyncIterator[Any]:
+        return self.words([1, "two", None, [3], {"text": "a\nb\r\nc"}, "é€𝄞"])
+
+    async def endless(self, data, params) -> AsyncIterator[Any]:
+        return self.words(({"n": n} for n in range(500)), 0.02)
+
+    async def refused(self, data, params) -> AsyncIterator[Any]:
+        raise errors.Forbidden("not you")
+
+    async def big(self, data, params) -> AsyncIterator[Any]:
+        return self.words({"n": n, "text": "x" * 70_000} for n in range(3))
+
+
 def make_app() -> Any:
     """Return the application."""
     app = express(App())
+    tokens = Tokens()
 
     async def reset(_, res):
         app.service("todos").service.reset([])
+        tokens.reset()
+        for connection in [*app.channel_registry.connections.values()]:
+            await connection.close()
         res.status(204).end()
 
-    app.post("/__reset", reset)
+    async def probe(_, res):
+        res.json(tokens.probe)
+
+    app.post("/__reset", reset).get("/__probe", probe)
     app.use(json()).use(urlencoded()).configure(rest()).configure(sse(feathers6="sse"))
     app.use("todos", MemoryService(multi=True, start_id=1))
-    app.use(
-        "echo", Shouting(), methods=["find", "get", "create", "update", "patch", "remove", "shout"]
-    )
+    app.use("echo", Shouting(), methods=[*METHODS, "shout"])
     app.use("users/:userId/notes", Echo())
     app.use("results", Results())
     app.use("status", Status())
     app.use("failing", Failing())
+    more = ["ask", "empty", "values", "endless", "refused", "big"]
+    app.use("tokens", tokens, methods=[*METHODS, *more])
     hooks = {"get": [with_status], "create": [with_location], "remove": [with_dispatch]}
     app.service("status").hooks(after=hooks)
     app.service("todos").publish(to_room_or_everyone)

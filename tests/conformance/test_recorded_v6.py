@@ -92,6 +92,14 @@ def differences_of(step, reply):
     return found
 
 
+def assert_probe(base, expected):
+    """Wait until the streams are as expected: a client that leaves is noticed a moment later."""
+    end = time.monotonic() + SECONDS_TO_READ
+    while differences({"$has": expected}, send(base, "GET", "/__probe").json(), "probe"):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize("case", [case for case in CASES if case.quirk is None], ids=name)
 def test_answers_as_recorded(case, base):
     assert send(base, "POST", "/__reset").status == 204
@@ -109,6 +117,8 @@ def test_answers_as_recorded(case, base):
                 streams[step["quiet"]].assert_quiet(step["ms"] / 1000)
             elif "leave" in step:
                 streams[step["leave"]].close()
+            elif "probe" in step:
+                assert_probe(base, step.get("better", step["probe"]))
             else:
                 request = step["request"]
                 given = request.get("headers", {})

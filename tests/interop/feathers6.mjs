@@ -77,6 +77,30 @@ const checks = {
     leave.abort()
   },
 
+  'methods that stream': async () => {
+    const tokens = newClient().service('tokens')
+    const found = []
+    for await (const { token } of await tokens.find({ query: { words: 'a,b' } })) found.push(token)
+    for await (const { token } of await tokens.ask({ q: 'c' })) found.push(token)
+    assert.deepEqual(found, ['a', 'b', 'a', 'b', 'c'])
+    for await (const { n } of await tokens.endless({})) if (n === 3) break
+    await assert.rejects(tokens.refused({}), { name: 'Forbidden' })
+  },
+
+  'a server that ends the stream': async () => {
+    const { client, leave } = await connected('sse')
+    const disconnected = next(client.service('sse'), 'disconnected')
+    const again = next(client.service('sse'), 'connected')
+    await fetch(`${base}/__reset`, { method: 'POST' })
+    await disconnected
+    leave.abort()
+    const leaveAgain = await again
+    const created = next(client.service('todos'), 'created')
+    await client.service('todos').create({ text: 'again' })
+    assert.equal((await created).text, 'again')
+    leaveAgain.abort()
+  },
+
   'a page that leaves and comes back': async () => {
     const { leave } = await connected('sse')
     leave.abort()

@@ -17,6 +17,8 @@ CHECKS = (
     "errors have their class and their data",
     "events of all services",
     "a room of the query",
+    "methods that stream",
+    "a server that ends the stream",
     "a page that leaves and comes back",
 )
 

@@ -14,7 +14,7 @@ from alula.realtime import sse
 class Events(Stream):
     @property
     def events(self):
-        return items_of(self.body.decode())
+        return items_of(self.body.decode().removesuffix("data: the end\n\n"))
 
 
 @pytest.fixture
@@ -97,6 +97,7 @@ async def test_it_ends_with_the_sign_in(app):
         await connection.close("expired")
     await stream.until(lambda: stream.ended)
     assert [event["event"] for event in stream.events] == ["connected", "expired"]
+    assert stream.body.endswith(b"data: the end\n\n")  # else its client stays away
 
 
 def test_paths_that_cannot_be():

@@ -267,6 +267,7 @@ class EventStream:
         id_end: Returns the current second half of its ids, and the end of an event.
         expires: When it ends with ``event: expired``, in seconds since 1970; None for never.
         first: What it sends before all events.
+        farewell: What it sends at its end.
         block: Returns the lines of an event of the stream itself, such as ``reset``; see
             `_event_block`.
     """
@@ -285,7 +286,7 @@ class EventStream:
         self.id_end: Callable[[], bytes] = lambda: b"\n\n"
         self.leave: Callable[[], object] = dict  # does nothing, as there is no connection yet
         self.expires: float | None = None
-        self.first = b""
+        self.first = self.farewell = b""
         self.block: Callable[[str, bytes, str | None], bytes] = _event_block
         self._queue: deque[bytes] = deque()
         self._bytes = 0
@@ -469,7 +470,8 @@ class EventStream:
                 is_idle = True
             else:
                 is_idle = False
-        await send({"type": "http.response.body", "body": self._last, "more_body": False})
+        end = self._last + self.farewell
+        await send({"type": "http.response.body", "body": end, "more_body": False})
 
 
 def stop_later(sending: asyncio.Task[None]) -> None:

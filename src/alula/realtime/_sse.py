@@ -66,7 +66,8 @@ def sse(
             another one it gets a 429. Only without a proxy in front, or with its addresses trusted.
         feathers6: The path of a stream for pages with FeathersJS 6, whose client has
             ``sse: "sse"`` for the path ``"sse"``. It has all events that publishers send to the
-            connection, as socket.io has; no hooks of ``find`` run. None for no such stream.
+            connection, as socket.io has; no hooks of ``find`` run. None for no such stream. It is
+            experimental, as FeathersJS 6 is a pre-release.
         bus: Shares events with other processes and machines, such as ``RedisBus(url)``. None is
             enough for the workers of `alula serve`, and with the bus of `socketio`.
 

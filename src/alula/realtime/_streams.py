@@ -211,6 +211,8 @@ class Streams:
         stream = EventStream(lambda _: all_events, self._heartbeat, self._log, give_way)
         stream.block = partial(message_of_feathers6, path)
         stream.first = stream.block("connected", dumps(query), None) + b"\n\n"
+        # Its client comes back after an error alone, and text that is no JSON is one.
+        stream.farewell = b"data: the end\n\n"
         connection = self._connection_of(stream, req)
         connection.query = query
         try:
