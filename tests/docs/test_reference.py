@@ -182,6 +182,7 @@ NOT_IMPORTED = {
     "alula.serve",
     "alula.provider",
     "alula.service.active_calls",
+    "alula.service.stream_errors",
     "alula.live",
     "alula.live.lists",
     "alula.live.groups",
