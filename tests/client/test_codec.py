@@ -302,3 +302,8 @@ class TestResponses:
         with pytest.raises(errors.NotFound, match="instead of JSON: nothing") as caught:
             read_response(REQUEST, told(404, b""))
         assert caught.value.code == 404
+
+    def test_a_stream(self):
+        response = Response(200, {"content-type": "text/event-stream"}, b"data: 1\n\n")
+        with pytest.raises(errors.BadGateway, match="the method streams, which this client does"):
+            read_response(REQUEST, response)

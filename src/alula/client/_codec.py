@@ -380,6 +380,11 @@ def _without_json(
     text = response.body.decode("utf-8-sig", "replace")
     shown = " ".join(re.sub(r"<[^>]*>", " ", text).split())[:_SHOWN_CHARACTERS]
     what = f"got status {response.status} with {content_type} instead of JSON: {shown or 'nothing'}"
+    if content_type.startswith("text/event-stream"):
+        what += (
+            "; the method streams, which this client does not read: call it by an HTTP library that"
+            " reads lines, with the header Accept: application/jsonl"
+        )
     error = error_class(f"the called server responded with {response.status}, not JSON", code=code)
     error.headers = _forwarded_headers(response)
     return with_request_error(error, request, what, response)
