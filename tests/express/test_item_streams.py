@@ -20,6 +20,7 @@ from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationService, JWTStrategy, authenticate, protect
 from alula.errors import Conflict, Forbidden
 from alula.express import access_log, compression, error_handler, express, json, rest
+from alula.express._stream import StreamCutError
 from alula.realtime import sse
 
 SECONDS = 30
@@ -207,7 +208,8 @@ async def test_a_late_error_cuts_the_connection_of_other_clients(headers, caplog
     async def receive():
         return next(messages, None) or await asyncio.Event().wait()
 
-    await application(service)(scope, receive, send)
+    with pytest.raises(StreamCutError):
+        await application(service)(scope, receive, send)
     assert len(sent) == 2
     assert sent[1]["more_body"]
     assert service.open == 0
@@ -311,6 +313,17 @@ async def test_a_stream_closes_when_its_client_leaves(words):
             await asyncio.wait_for(reader.readuntil(b'"a"\n\n'), SECONDS)
         writer.close()
         await eventually(lambda: service.open == 0)
+
+
+async def test_a_stream_that_fails_is_cut_and_logged_once(caplog):
+    async with await application().listen(0) as server:
+        reader, writer = await send_request(server.port, "a", "object")
+        with pytest.raises(asyncio.IncompleteReadError) as caught:
+            await asyncio.wait_for(reader.readuntil(b"0\r\n\r\n"), SECONDS)
+        writer.close()
+    assert b'data: "a"\n\n' in caught.value.partial
+    failures = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert [record.name for record in failures] == ["alula.express"]
 
 
 async def test_items_wait_for_a_reader_that_does_not_read():

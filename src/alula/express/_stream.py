@@ -19,7 +19,8 @@ _PARTS_WITHOUT_PAUSE: Final = 16
 class StreamCutError(Exception):
     """Raised by a stream whose response cannot become whole, after it has reported why.
 
-    The connection is closed without the last chunk. So the client sees that something is missing.
+    A server closes the connection then, without the last chunk. So the client sees that something
+    is missing. Alula's own server logs nothing more.
     """
 
 
@@ -48,7 +49,7 @@ async def send_stream(
     async def send_parts() -> None:
         status, headers = head
         async with aclosing(_parts_of(body)) as parts:
-            with suppress(OSError, StreamCutError):  # no client is left to be told, or it was cut
+            with suppress(OSError):  # there is no client left to be told
                 await send({"type": "http.response.start", "status": status, "headers": headers})
                 async for part in parts:
                     content = part.encode() if isinstance(part, str) else part

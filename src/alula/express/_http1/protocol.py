@@ -39,6 +39,7 @@ from alula.express._connection_limits import (
     UnreadResponses,
     head_too_large,
 )
+from alula.express._stream import StreamCutError
 
 __all__ = ["Exchange", "HTTPProtocol", "address_of", "status_line"]
 
@@ -816,7 +817,8 @@ class Exchange:
     def _fail(
         self, connection: HTTPProtocol, message: str, error: BaseException | None = None
     ) -> None:
-        logger = _SILENT if self._is_silent else connection.logger
+        is_silent = self._is_silent or isinstance(error, StreamCutError)
+        logger = _SILENT if is_silent else connection.logger
         logger.error(message, exc_info=error)
         if self.disconnected:
             return
