@@ -11,7 +11,7 @@ import contextlib
 import io
 import json
 import sys
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -23,6 +23,7 @@ from alula._cli.commands._watch import DEFAULT_URL, watch
 from alula._cli.service_listing import is_process_local
 from alula._cli.terminal import UsageError, print_result, reporting_errors, stdout_to_stderr
 from alula._context import HookContext
+from alula._item_stream import is_stream
 from alula._service import ServiceHandle
 from alula.errors import BadRequest, MethodNotAllowed
 from alula.query import parse
@@ -149,9 +150,7 @@ def call(
         async def run() -> object:
             async with opened as target:
                 if not all_pages:
-                    result: object = await target.call(method, record_id, payload, params)
-                    is_read = not isinstance(result, AsyncIterable)
-                    return result if is_read else [item async for item in result]
+                    return await _whole(await target.call(method, record_id, payload, params))
                 progress = show_progress if sys.stderr.isatty() else None
                 records = target.iterate(None, params, progress=progress)
                 return [record async for record in records]
@@ -162,6 +161,11 @@ def call(
         # The encoder of responses: redacted records are printed in their public form.
         text = json.dumps(json.loads(dumps(result)), indent=2, ensure_ascii=False)
     print_result(text)
+
+
+async def _whole(result: Any) -> Any:
+    """Return a result; of a method that streams, the list of its items."""
+    return [item async for item in result] if is_stream(result) else result
 
 
 def read_query(text: str) -> dict[str, Any]:
