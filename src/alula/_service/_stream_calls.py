@@ -34,6 +34,10 @@ def streaming_call(
         name: Its name.
         checks: What it declares.
         is_checked: Whether the hook of `check_hook` has run.
+
+    Raises:
+        BadRequest: By the call: its client cannot get a stream.
+        TypeError: By the call: the method has returned no stream.
     """
     invoke = method_caller(method, name, checks, is_checked=is_checked)
     changes = [] if checks.result is None else [checks.result]
