@@ -236,6 +236,10 @@ MISTAKES = {
     "not private": ({"issuer": "http://id.example"}, "write its https URL"),
     "no host": ({"issuer": "https://"}, "write its https URL"),
     "no URL": ({"issuer": "https://[id"}, "write its https URL"),
+    "two hosts": ({"issuer": "https://id.example\\@evil.example"}, "write its https URL"),
+    "a port that is none": ({"issuer": "https://id.example:99999"}, "write its https URL"),
+    "credentials": ({"issuer": "https://a:b@id.example"}, "write its https URL"),
+    "much": ({"issuer": "https://id.example/" + "x" * 70_000}, "write its https URL"),
     "a query": ({"issuer": "https://id.example?x"}, "write its https URL"),
 }
 

@@ -15,6 +15,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import quote_plus, urlsplit
 
+from alula.accounts._urls import is_secure, origin_of
 from alula.accounts.providers._provider import ProviderError, missing_library
 
 try:
@@ -51,9 +52,9 @@ MAX_BYTES: Final = 1024 * 1024
 _OK: Final = 200
 _TOO_MANY: Final = 429
 _VISIBLE: Final = re.compile(r"[\x21-\x7e]+")
+_URL: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")  # browsers read a backslash as a slash
 _CODE: Final = re.compile(r"[\x20-\x7e]{1,4096}")
 _ERROR: Final = re.compile("[a-z_]{1,64}")
-_THIS_MACHINE: Final = re.compile(r"localhost|.+\.localhost|127(\.\d+){3}|::1")
 # Errors of a token endpoint that a person cannot cause. The last one is GitHub's.
 _OWN_FAULTS: Final = frozenset(
     {
@@ -197,14 +198,14 @@ def _open_client() -> Any:
 
 def is_secure_url(text: str) -> bool:
     """Tell whether a text is a URL of https, or one of http on this machine."""
-    try:
-        parts = urlsplit(text)
-        host = httpx2.URL(text).host
-    except (ValueError, httpx2.InvalidURL):
+    if not _URL.fullmatch(text) or origin_of(text) is None:
         return False
-    on_this_machine = parts.scheme == "http" and _THIS_MACHINE.fullmatch(host) is not None
-    is_url = bool(host) and _VISIBLE.fullmatch(text) is not None
-    return is_url and (parts.scheme == "https" or on_this_machine)
+    parts = urlsplit(text)
+    try:
+        # The host that is checked has to be the one that is asked.
+        return httpx2.URL(text).host == parts.hostname and is_secure(parts)
+    except httpx2.InvalidURL:
+        return False
 
 
 def shown_host(url: str) -> str:
