@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.accounts.apps import AuthenticatorApp, as_caller, by_code, enter
 from tests.accounts.building import started, token_of
 
-from alula.errors import FrameworkError, NotFound
+from alula.errors import FrameworkError, NotAuthenticated, NotFound
 
 USER = {"email": "ada@example.com"}
 CROWD = 50
@@ -36,6 +37,27 @@ async def test_a_link_is_used_once(world):
     calls = [world.manage("verifySignupLong", token_of(mail)) for _ in range(CROWD)]
     assert len(await outcomes(calls)) == 1
     assert (await world.user())["isVerified"] is True
+
+
+async def test_a_code_of_an_app_counts_once(stores, monkeypatch):
+    phone, world = AuthenticatorApp(monkeypatch), await started(stores, totp=True)
+    await world.sign_up()
+    me, factor = as_caller(await world.sign_in()), world.app.service("account/second-factor")
+    await phone.begin(world, me)
+    calls = [factor.patch(None, {"code": phone.code()}, me) for _ in range(CROWD)]
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert [result for result in results if not isinstance(result, NotFound)] == [{"enabled": True}]
+    phone.wait()
+    for ask_again in (True, False):  # a ticket for each call, and one ticket for all calls
+        tries = [await by_code(world, phone.code()) for _ in range(CROWD if ask_again else 1)]
+        calls = [enter(world, credentials) for credentials in (tries * CROWD)[:CROWD]]
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        (result,) = [result for result in results if not isinstance(result, NotAuthenticated)]
+        assert result["user"]["email"] == "ada@example.com"
+        phone.wait()
+    removals = await asyncio.gather(*[world.accounts.remove_factors(1) for _ in range(CROWD)])
+    assert removals.count(True) == 1
+    await world.app.teardown()
 
 
 async def test_two_resets_at_once(world):

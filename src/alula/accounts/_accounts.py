@@ -36,10 +36,12 @@ from alula.accounts._urls import is_secure
 from alula.accounts._users import PasswordRules, UserHooks, forget_removed_users
 from alula.accounts.providers._provider import Provider
 from alula.authentication import LocalStrategy
+from alula.types import Id
 
 __all__ = ["Accounts"]
 
 _PATH: Final = "authManagement"
+_LEAST_KEY_BYTES: Final = 32
 _SENDER: Final = re.compile(r"[^\r\n<>@]*<[^\s<>@]+@[^\s<>@]+>|[^\s<>@]+@[^\s<>@]+")
 _HEADER: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 
@@ -52,6 +54,9 @@ _OF_MAILS: Final = (
     "codes",
     "code_tries",
     "magic_link",
+    "totp",
+    "issuer",
+    "encryption_keys",
     "min_password",
     "password_check",
     "locale",
@@ -62,6 +67,7 @@ _OF_MAILS: Final = (
     "link_by_email",
     "answer",
 )
+_OF_FACTORS: Final = ("issuer", "encryption_keys")
 _OF_KEYS: Final = ("key_prefix", "header", "bearer")
 
 
@@ -87,7 +93,8 @@ class Accounts:
     Configure it after the authentication service, which needs sessions, and after its users. It
     registers the service ``account/sessions``, which lists one's sessions. With a mailer, it
     registers the service ``authManagement``, which FeathersJS front ends know, and hooks on the
-    users' service. With ``api_keys``, it registers the service ``account/api-keys``.
+    users' service. With ``api_keys``, it registers the service ``account/api-keys``, and with
+    ``totp`` the service ``account/second-factor``.
 
     Args:
         store: The path of a service that stores hashes of links, codes and keys; closed to
@@ -164,6 +171,9 @@ class Accounts:
     codes: bool = False
     code_tries: int = 5
     magic_link: bool | Literal["anywhere"] = False
+    totp: bool = False
+    issuer: str | None = None
+    encryption_keys: Sequence[str] = field(default=(), repr=False)
     min_password: int = 8
     password_check: Callable[[str], str | None] | None = None
     locale: Locale = "en"
@@ -178,6 +188,7 @@ class Accounts:
     link_by_email: Literal["verified", "never"] = "verified"
     answer: Literal["fragment", "cookie"] | None = None
     _outbox: Outbox = field(default_factory=Outbox, init=False, repr=False, compare=False)
+    _second: Any = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.mailer is None:
@@ -226,6 +237,7 @@ class Accounts:
             )
         for name, link in self.links.items():
             _check_link(name, link)
+        self._check_totp()
         self._check_sign_in()
 
     def _check_sign_in(self) -> None:
@@ -248,6 +260,24 @@ class Accounts:
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"sign_in has two providers with the name {name!r}")
+
+    async def remove_factors(self, user_id: Id) -> bool:
+        """Remove the second factor of somebody who has lost it, after you know who asks.
+
+        Args:
+            user_id: The id of the user.
+
+        Returns:
+            Whether the user had one.
+
+        Raises:
+            NotAuthenticated: There is no such user.
+            RuntimeError: This is not configured with ``totp=True``.
+        """
+        if self._second is None:
+            raise RuntimeError("remove_factors needs Accounts(totp=True, ...) that is configured")
+        is_removed: bool = await self._second.remove_by_id(user_id)
+        return is_removed
 
     async def idle(self) -> None:
         """Wait until all mails are sent and the last uses of keys are stored, for tests."""
@@ -327,6 +357,19 @@ class Accounts:
         if self.sign_in:
             self._add_providers(app, authentication, management, messages)
 
+    def _check_totp(self) -> None:
+        keys = self.encryption_keys
+        _check_choice("totp", self.totp, (True, False))
+        if not self.totp:
+            self._check_unused(_OF_FACTORS, "totp=True")
+        if self.issuer is not None and (not self.issuer or ":" in self.issuer):
+            raise ValueError(f"issuer is {self.issuer!r}; write a name without a colon")
+        if isinstance(keys, str) or any(len(key.encode()) < _LEAST_KEY_BYTES for key in keys):
+            raise ValueError(
+                "encryption_keys is a list of keys, each of at least 32 bytes; make one with:"
+                " python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+            )
+
     def _authentication_of(self, app: Application) -> Any:
         """Return the authentication service, and check that it has what accounts need."""
         authentication = find_authentication(app, self.authentication)
@@ -379,6 +422,24 @@ class Accounts:
             authentication.extensions.append(
                 ProvedAddresses(authentication.entities, self.verified_field, messages.signed_up)
             )
+        if self.totp:
+            self._add_second_factor(app, authentication, messages)
+
+    def _add_second_factor(self, app: Application, authentication: Any, messages: Messages) -> None:
+        # Late: only this needs the extra `totp`.
+        from alula.accounts._factor_services import SecondFactorService  # noqa: PLC0415  # as above
+        from alula.accounts._factors import Factors  # noqa: PLC0415  # as above
+        from alula.accounts._second_factor import SecondFactor  # noqa: PLC0415  # as above
+
+        factors = Factors(self.store, self.encryption_keys)
+        second = SecondFactor(authentication, factors, messages, address=self.email_field)
+        second.offer()
+        issuer = self.issuer or urlsplit(self.links["verify"]).hostname or ""
+        service = SecondFactorService(
+            authentication, second, issuer=issuer, address=self.email_field
+        )
+        service.offer(app, self.authentication)
+        object.__setattr__(self, "_second", second)  # the dataclass is frozen
 
     def _add_providers(
         self, app: Application, authentication: Any, management: AuthManagement, messages: Messages

@@ -20,11 +20,12 @@ from alula._context import Params
 from alula._identity import Application, identify
 from alula.accounts._addresses import folded_address
 from alula.accounts._budgets import charge_network
+from alula.accounts._guards import RECENT_SECONDS, signed_in_within
 from alula.accounts._mail import Outbox
 from alula.accounts._messages import Messages
 from alula.accounts._proofs import CODE_DIGITS, PURPOSES, TOKEN_LENGTH, Proofs, Purpose, StoredProof
 from alula.accounts._refusals import refusal
-from alula.accounts._strategies import browser_of
+from alula.accounts._strategies import browser_of, skip_second_step
 from alula.accounts._users import PasswordRules
 from alula.authentication import HashedPassword, LocalStrategy
 from alula.authentication._entities import without
@@ -35,6 +36,8 @@ from alula.types import Id, is_mapping
 __all__ = ["AuthManagement", "password_strategy"]
 
 _CLOSE_SECONDS: Final = 10
+_WAYS_IN: Final = (*PURPOSES, "key", "identity")
+"""The kinds of records in the store that let somebody in."""
 _VERIFY: Final[tuple[Purpose, ...]] = ("verify", "change", "undo")
 
 # Of one network:
@@ -267,7 +270,7 @@ class AuthManagement:
             await self._proofs.forget(user_id, "verify", "reset", "link", "change")
         else:
             await self._replace_owner(user_id, data, proof.purpose)
-        self._messages.password_changed(user)
+        self._messages.tell("password_changed", user)
         return await self._shown(user_id, params)
 
     async def redeem_link(
@@ -309,10 +312,15 @@ class AuthManagement:
             await self._replace_owner(self._entities.id_of(user), data, action)
 
     async def _replace_owner(self, user_id: Id, data: dict[str, Any], action: str) -> None:
-        """Set a password, and end all other ways in: they may be those of a stranger."""
-        await self._proofs.forget(user_id)
+        """Set a password, and end all other ways in: they may be those of a stranger.
+
+        A second factor ends only where a provider has proved who this is. It is there for the day
+        on which somebody else reads the mails.
+        """
+        kinds = () if action == "oauth" else _WAYS_IN
+        await self._proofs.forget(user_id, *kinds)
         await self._patch(user_id, data, action)  # all sessions end
-        await self._proofs.forget(user_id)  # what those sessions have added meanwhile
+        await self._proofs.forget(user_id, *kinds)  # what those sessions have added meanwhile
 
     # -- with a password -----------------------------------------------------------------------
 
@@ -329,7 +337,7 @@ class AuthManagement:
             kept = {"keeps_session": True, "authentication": call.params.authentication}
         await self._patch(user_id, {self._password: hashed}, "passwordChange", **kept)
         await self._proofs.forget(user_id, "reset", "link")
-        self._messages.password_changed(user)
+        self._messages.tell("password_changed", user)
         return await self._shown(user_id, call.params)
 
     async def _change_address(self, call: _Call) -> Any:
@@ -350,11 +358,13 @@ class AuthManagement:
 
         Raises:
             NotAuthenticated: The caller sent a token that is not valid, or the address has to be
-                proved before.
+                proved before, or a second factor is needed: sign in with it, and call again.
             TooManyRequests: There were too many attempts to sign in.
         """
         address = self._address_in(user)
         caller = await self._caller(params)
+        if caller is not None and signed_in_within(RECENT_SECONDS, params):
+            params = skip_second_step(params)
         local = self._local
         credentials = {
             "strategy": local.name,

@@ -103,9 +103,9 @@ class Messages:
         """Ask for the proof of a new address, and tell the old one how to undo the change."""
         self._outbox.put(partial(self._change, user, address))
 
-    def password_changed(self, user: Mapping[str, Any]) -> None:
-        """Tell a user that the password was changed."""
-        self._outbox.put_if_free(partial(self._notify, "password_changed", user))
+    def tell(self, kind: str, user: Mapping[str, Any]) -> None:
+        """Send a user a mail without a link, such as ``"factor_added"``."""
+        self._outbox.put_if_free(partial(self._notify, kind, user))
 
     def linked(self, user_id: Id) -> None:
         """Tell a user that there is a new way to sign in."""
@@ -182,7 +182,8 @@ class Messages:
         await self._send("restored", user, address, proof)
 
     async def _notify(self, kind: str, user: Mapping[str, Any]) -> None:
-        await self._send(kind, user, user[self._address], None)
+        if folded_address(user.get(self._address)) is not None:
+            await self._send(kind, user, user[self._address], None)
 
     async def _send_proof(self, purpose: Purpose, user: Mapping[str, Any], **data: Any) -> None:
         """Send a link to the stored address, which a similar one in a request cannot redirect."""

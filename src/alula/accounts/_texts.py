@@ -79,6 +79,23 @@ _EN: Final[Mapping[str, _Words]] = {
         "sign in here, in the browser in which you have asked for this link:",
         "If you have not asked for it, ignore this mail.",
     ),
+    "factor_added": _Words(
+        "Signing in now takes a code",
+        "your account now has a second factor: signing in takes a code of your app.",
+        "If it was not you, somebody was signed in as you. Change your password, and ask us for"
+        " help.",
+    ),
+    "factor_removed": _Words(
+        "Signing in takes no code any more",
+        "the second factor of your account was removed: your password alone signs in.",
+        "If it was not you, change your password at once.",
+    ),
+    "factor_guessed": _Words(
+        "Somebody tries to guess your codes",
+        "there were too many wrong codes for your account, from somebody who knows your password or"
+        " reads your mails. Codes of your app do not count for some time.",
+        "If it was not you, change your password at once.",
+    ),
 }
 
 _DE: Final[Mapping[str, _Words]] = {
@@ -130,6 +147,23 @@ _DE: Final[Mapping[str, _Words]] = {
         "Ihr Link zum Anmelden",
         "melden Sie sich hier an, in dem Browser, in dem Sie diesen Link angefordert haben:",
         "Wenn Sie ihn nicht angefordert haben, brauchen Sie nichts zu tun.",
+    ),
+    "factor_added": _Words(
+        "Zum Anmelden gehört jetzt ein Code",
+        "Ihr Konto hat jetzt einen zweiten Faktor: Zum Anmelden gehört ein Code aus Ihrer App.",
+        "Wenn Sie es nicht waren, war jemand mit Ihrem Konto angemeldet. Ändern Sie Ihr Passwort,"
+        " und bitten Sie uns um Hilfe.",
+    ),
+    "factor_removed": _Words(
+        "Zum Anmelden gehört kein Code mehr",
+        "der zweite Faktor Ihres Kontos wurde entfernt: Zum Anmelden genügt Ihr Passwort.",
+        "Wenn Sie es nicht waren, ändern Sie sofort Ihr Passwort.",
+    ),
+    "factor_guessed": _Words(
+        "Jemand versucht, Ihre Codes zu erraten",
+        "für Ihr Konto gab es zu viele falsche Codes, von jemandem, der Ihr Passwort kennt oder"
+        " Ihre E-Mails liest. Codes Ihrer App gelten einige Zeit nicht.",
+        "Wenn Sie es nicht waren, ändern Sie sofort Ihr Passwort.",
     ),
 }
 

@@ -1,0 +1,111 @@
+"""The service `account/second-factor`: people turn their second factor on and off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from alula._context import Params
+from alula._identity import Application
+from alula.accounts._addresses import folded_address
+from alula.accounts._guards import RECENT_SECONDS, recent
+from alula.accounts._second_factor import SecondFactor
+from alula.accounts._session_list import caller_of, forbid_caching
+from alula.accounts._totp import secret_text, setup_uri
+from alula.authentication import authenticate
+from alula.errors import BadRequest, NotAuthenticated, NotFound
+from alula.types import Id, is_mapping
+
+__all__ = ["SecondFactorService"]
+
+_PATH: Final = "account/second-factor"
+
+
+class SecondFactorService:
+    """The second factor of the caller.
+
+    Args:
+        authentication: The authentication service.
+        second: The second factor of sign-ins.
+        issuer: The name of the application in apps.
+        address: The property of users that has the address.
+
+    Attributes:
+        secret_events: True: its events have secrets, so they are never published.
+    """
+
+    secret_events = True
+
+    def __init__(
+        self, authentication: Any, second: SecondFactor, *, issuer: str, address: str
+    ) -> None:
+        self._authentication = authentication
+        self._second = second
+        self._issuer = issuer
+        self._address = address
+
+    def offer(self, app: Application, authentication_path: str | None) -> None:
+        """Register the service."""
+        strategy = self._authentication.token_strategy
+        just_signed_in = recent(RECENT_SECONDS)
+        app.use(_PATH, self, methods=["find", "create", "patch", "remove"])
+        app.service(_PATH).hooks(
+            around={"all": [authenticate(strategy.name, service=authentication_path)]},
+            before={
+                "all": [forbid_caching],
+                "create": [just_signed_in],
+                "patch": [just_signed_in],
+                "remove": [just_signed_in],
+            },
+        )
+
+    async def find(self, params: Params) -> dict[str, Any]:
+        """Return whether the caller has a second factor: ``{"totp"}``."""
+        return {"totp": await self._second.factors.is_on(caller_of(params)["sub"])}
+
+    async def create(self, data: object, params: Params) -> dict[str, str]:  # noqa: ARG002  # a service's method
+        """Begin a set-up: ``{"secret", "uri"}``, for an app. A code of the app confirms it.
+
+        Raises:
+            Conflict: The caller has a second factor.
+        """
+        user_id, user = caller_of(params)["sub"], self._caller(params)
+        secret = await self._second.factors.begin(user_id)
+        account = folded_address(user.get(self._address)) or user_id
+        return {
+            "secret": secret_text(secret),
+            "uri": setup_uri(secret, self._issuer, account),
+        }
+
+    async def patch(self, id: Id, data: object, params: Params) -> dict[str, Any]:
+        """Turn the second factor on, by a code of the app: ``{"code"}``.
+
+        Raises:
+            BadRequest: The data has another form.
+            NotAuthenticated: The code is wrong.
+            NotFound: No set-up waits for a code.
+        """
+        _forbid_id(id)
+        code = data.get("code") if is_mapping(data) and set(data) == {"code"} else None
+        if not isinstance(code, str):
+            raise BadRequest('Send the code of the app as a text: {"code": "123456"}')
+        if not await self._second.factors.confirm(caller_of(params)["sub"], code):
+            raise NotAuthenticated("The code is wrong", data={"code": "invalid"})
+        self._second.messages.tell("factor_added", self._caller(params))
+        return {"enabled": True}
+
+    async def remove(self, id: Id, params: Params) -> dict[str, Any]:
+        """Turn the second factor off."""
+        _forbid_id(id)
+        caller_of(params)
+        await self._second.remove(self._caller(params))
+        return {"enabled": False}
+
+    def _caller(self, params: Params) -> Mapping[str, Any]:
+        caller: Mapping[str, Any] = params[self._authentication.entities.name]
+        return caller
+
+
+def _forbid_id(id: Id) -> None:
+    if id is not None:
+        raise NotFound("There is one second factor, which has no id; leave it out of the path")
