@@ -76,6 +76,11 @@ async def refused(world: World, credentials: dict[str, Any], **params: Any) -> s
     return error.value.data and error.value.data["code"]
 
 
+async def by_recovery_code(world: World, code: object, **changes: Any) -> dict[str, Any]:
+    """Return the credentials of a second step by a recovery code."""
+    return {**await by_code(world, code, **changes), "strategy": "recovery"}
+
+
 async def by_code(world: World, code: object, **changes: Any) -> dict[str, Any]:
     """Return the credentials of a second step whose first step has just passed."""
     ticket = (await ask(world, **changes))["ticket"]

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from importlib import reload
 from types import SimpleNamespace
 
 import pytest
-from tests.accounts.apps import AuthenticatorApp, as_caller, ask, by_code, enter, refused
+from tests.accounts.apps import (
+    AuthenticatorApp,
+    as_caller,
+    ask,
+    by_code,
+    by_recovery_code,
+    enter,
+    refused,
+)
 from tests.accounts.building import ADA, FROM_AFAR, LINKS, make_world, memory_stores, started
 from tests.express.asgi_client import call
 
@@ -48,16 +57,17 @@ async def test_set_up_sign_in_and_remove(stores, phone):
     world = await started(stores, totp=True)
     await world.sign_up()
     me, factor = as_caller(await world.sign_in()), world.app.service("account/second-factor")
-    assert await factor.find(me) == {"totp": False}
+    assert await factor.find(me) == {"totp": False, "recoveryCodesLeft": 0}
     begun = await phone.begin(world, me)
     assert begun["uri"].startswith("otpauth://totp/app.example:ada%40example.com?secret=")
     assert await world.sign_in()  # not confirmed, so nothing is asked
-    assert await factor.patch(None, {"code": phone.code()}, me) == {"enabled": True}
-    assert await factor.find(me) == {"totp": True}
+    confirmed = await factor.patch(None, {"code": phone.code()}, me)
+    assert (confirmed["enabled"], len(confirmed["recoveryCodes"])) == (True, 10)
+    assert await factor.find(me) == {"totp": True, "recoveryCodesLeft": 10}
 
     asked = await ask(world)
     assert set(asked) == {"code", "ticket", "methods", "expiresIn"}
-    assert (asked["methods"], asked["expiresIn"]) == (["totp"], 300)
+    assert (asked["methods"], asked["expiresIn"]) == (["totp", "recovery"], 300)
     credentials = {"strategy": "totp", "ticket": asked["ticket"], "code": phone.code()}
     assert await refused(world, credentials) == "invalid"  # the code has confirmed the set-up
     phone.wait()
@@ -120,7 +130,7 @@ async def test_a_set_up_that_another_call_replaces_meanwhile(phone):
     world.app.service("credentials").hooks(before={"patch": [replace]})
     with pytest.raises(NotFound):
         await factor.patch(None, {"code": code}, me)
-    assert await factor.find(me) == {"totp": False}
+    assert (await factor.find(me))["totp"] is False
 
 
 async def test_what_the_service_refuses(phone):
@@ -151,11 +161,12 @@ async def test_changes_need_a_recent_sign_in(phone, monkeypatch):
         factor.create({}, me),
         factor.patch(None, {"code": "123456"}, me),
         factor.remove(None, me),
+        world.app.service("account/recovery-codes").create({}, me),
     ):
         with pytest.raises(NotAuthenticated) as error:
             await refused_call
         assert error.value.data["code"] == "not_recent"
-    assert await factor.find(me) == {"totp": False}
+    assert (await factor.find(me))["totp"] is False
 
 
 async def test_over_rest(phone):
@@ -170,7 +181,10 @@ async def test_over_rest(phone):
     begun = await call(web, "POST", path, b"{}", headers)
     assert (begun.status, begun.get("cache-control")) == (201, "no-store")
     assert begun.json["uri"].endswith(f"?secret={begun.json['secret']}&issuer=My%20app")
-    assert (await call(web, "GET", path, headers={"authorization": bearer})).json == {"totp": False}
+    assert (await call(web, "GET", path, headers={"authorization": bearer})).json == {
+        "totp": False,
+        "recoveryCodesLeft": 0,
+    }
     wrong = await call(web, "PATCH", path, b'{"code": "abc"}', headers)
     assert (wrong.status, wrong.json["data"]) == (401, {"code": "invalid"})
 
@@ -330,6 +344,68 @@ async def test_codes_say_who_somebody_is_outside_a_sign_in_too(phone):
     assert result["user"]["id"] == 1
 
 
+# -- recovery codes --------------------------------------------------------------------------------
+
+
+async def test_recovery_codes(stores, phone):
+    world = await started(stores, totp=True)
+    await world.sign_up()
+    me, factor = as_caller(await world.sign_in()), world.app.service("account/second-factor")
+    renewal = world.app.service("account/recovery-codes")
+    with pytest.raises(NotFound):
+        await renewal.create({}, me)
+    codes = (await phone.set_up(world, me))["recoveryCodes"]
+    await world.mails()
+    assert len(set(codes)) == 10
+    assert all(re.fullmatch(r"([A-Z2-7]{4}-){5}[A-Z2-7]{4}", code) for code in codes)
+    typed = [codes[0], codes[1].lower(), codes[2].replace("-", ""), f" {codes[3]}\n"]
+    for left, code in zip((9, 8, 7, 6), typed, strict=True):
+        result = await enter(world, await by_recovery_code(world, code))
+        assert result["authentication"]["payload"]["amr"] == ["pwd", "otp"]
+        (mail,) = await world.mails()
+        assert (mail.kind, mail.codes_left) == ("recovery_used", left)
+        assert f"Recovery codes that are left: {left}." in mail.text
+        assert await refused(world, await by_recovery_code(world, code)) == "invalid"
+    assert await factor.find(me) == {"totp": True, "recoveryCodesLeft": 6}
+
+    renewed = (await renewal.create({}, me))["recoveryCodes"]
+    assert [mail.kind for mail in await world.mails()] == ["recovery_renewed"]
+    assert len({*codes, *renewed}) == 20
+    assert await refused(world, await by_recovery_code(world, codes[9])) == "invalid"
+    assert await enter(world, await by_recovery_code(world, renewed[0]))
+    assert await factor.find(me) == {"totp": True, "recoveryCodesLeft": 9}
+    stored_now = await world.app.service("credentials").find(query={"userId": "1"})
+    assert renewed[1].replace("-", "") not in str(stored_now).upper()
+
+    credentials = await by_recovery_code(world, renewed[1])
+    await factor.remove(None, me)
+    assert await refused(world, credentials) == "invalid"
+    await phone.set_up(world, me)
+    assert await refused(world, await by_recovery_code(world, renewed[1])) == "invalid"
+    await world.app.teardown()
+
+
+async def test_recovery_codes_of_others_and_what_is_none(phone, monkeypatch):
+    world, _ = await world_with_factor(phone)
+    await world.app.service("users").create({**ADA, **BOB})
+    theirs = AuthenticatorApp(monkeypatch)
+    bob = as_caller(await world.sign_in(**BOB))
+    code = (await theirs.set_up(world, bob))["recoveryCodes"][0]
+    for wrong in (code, None, 5, [code], "", code[:-1], "x" * 101, "0" * 24):
+        assert await refused(world, await by_recovery_code(world, wrong)) == "invalid"
+    assert await enter(world, await by_recovery_code(world, code, **BOB))
+
+
+async def test_recovery_codes_count_when_codes_of_the_app_do_not(phone):
+    limits = {"tries": 1000, "per_address": 1000, "per_account": 1000}
+    world, me = await world_with_factor(phone, throttle=limits)
+    (code, *_) = (await world.app.service("account/recovery-codes").create({}, me))["recoveryCodes"]
+    for _ in range(4):
+        assert await wrong_codes(world, await by_code(world, "abc"), 5) == ["invalid"] * 5
+    assert await refused(world, await by_code(world, phone.code())) == "invalid"
+    assert await enter(world, await by_recovery_code(world, code))
+
+
 # -- after every way to sign in --------------------------------------------------------------------
 
 
@@ -457,11 +533,14 @@ async def test_the_store_does_not_have_the_secret(phone):
 
 async def test_keys_are_rotated(phone):
     stores, first, second = memory_stores(), "a" * 32, "b" * 32
-    world, _ = await world_with_factor(phone, stores)
+    world, me = await world_with_factor(phone, stores)
+    codes = (await world.app.service("account/recovery-codes").create({}, me))["recoveryCodes"]
     by_secret = (await stored(world))["secret"]
+    recovery_codes = iter(codes)
     for keys in ([first], [second, first], [second]):
         world = await started(stores, totp=True, encryption_keys=keys)
         assert await enter(world, await by_code(world, phone.code()))
+        assert await enter(world, await by_recovery_code(world, next(recovery_codes)))
         phone.wait()
         stored_now = (await stored(world))["secret"]
         assert stored_now != by_secret

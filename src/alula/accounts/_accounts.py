@@ -94,7 +94,7 @@ class Accounts:
     registers the service ``account/sessions``, which lists one's sessions. With a mailer, it
     registers the service ``authManagement``, which FeathersJS front ends know, and hooks on the
     users' service. With ``api_keys``, it registers the service ``account/api-keys``, and with
-    ``totp`` the service ``account/second-factor``.
+    ``totp`` the services ``account/second-factor`` and ``account/recovery-codes``.
 
     Args:
         store: The path of a service that stores hashes of links, codes and keys; closed to
@@ -262,7 +262,9 @@ class Accounts:
                 raise ValueError(f"sign_in has two providers with the name {name!r}")
 
     async def remove_factors(self, user_id: Id) -> bool:
-        """Remove the second factor of somebody who has lost it, after you know who asks.
+        """Remove the second factor and the recovery codes of somebody who has lost them.
+
+        Make sure who asks before you call it.
 
         Args:
             user_id: The id of the user.
@@ -427,7 +429,10 @@ class Accounts:
 
     def _add_second_factor(self, app: Application, authentication: Any, messages: Messages) -> None:
         # Late: only this needs the extra `totp`.
-        from alula.accounts._factor_services import SecondFactorService  # noqa: PLC0415  # as above
+        from alula.accounts._factor_services import (  # noqa: PLC0415  # as above
+            RecoveryCodesService,
+            SecondFactorService,
+        )
         from alula.accounts._factors import Factors  # noqa: PLC0415  # as above
         from alula.accounts._second_factor import SecondFactor  # noqa: PLC0415  # as above
 
@@ -435,10 +440,11 @@ class Accounts:
         second = SecondFactor(authentication, factors, messages, address=self.email_field)
         second.offer()
         issuer = self.issuer or urlsplit(self.links["verify"]).hostname or ""
-        service = SecondFactorService(
-            authentication, second, issuer=issuer, address=self.email_field
-        )
-        service.offer(app, self.authentication)
+        for service in (
+            SecondFactorService(authentication, second, issuer=issuer, address=self.email_field),
+            RecoveryCodesService(authentication, second),
+        ):
+            service.offer(app, self.authentication)
         object.__setattr__(self, "_second", second)  # the dataclass is frozen
 
     def _add_providers(

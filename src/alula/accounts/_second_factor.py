@@ -26,7 +26,7 @@ from alula.authentication._sealed import OneTimeSeal, Seal, SealedValue
 from alula.errors import NotAuthenticated
 from alula.types import Id
 
-__all__ = ["SecondFactor", "TotpStrategy"]
+__all__ = ["SecondFactor"]
 
 _TICKET_SECONDS: Final = 300
 _TRIES: Final = 5
@@ -78,7 +78,7 @@ class SecondFactor(Extension):
 
     def offer(self) -> None:
         """Register the strategies and the second step."""
-        strategies = {"totp": TotpStrategy(self)}
+        strategies = {"totp": TotpStrategy(self), "recovery": RecoveryStrategy(self)}
         for name, strategy in strategies.items():
             self._authentication.offer(name, strategy, parses=False, signs_in=True)
         self._methods = [*strategies]
@@ -156,6 +156,13 @@ class SecondFactor(Extension):
             await throttle.give_back(*budget)
         return True
 
+    async def is_right_recovery_code(self, user: Mapping[str, Any], code: object) -> bool:
+        """Use a recovery code up, and return whether it was right; tell its owner by mail."""
+        left = await self.factors.use_recovery_code(self._id_of(user), code)
+        if left is not None:
+            self.messages.tell("recovery_used", user, codes_left=left)
+        return left is not None
+
     async def remove(self, user: Mapping[str, Any]) -> bool:
         """Remove the factor of a user, and return whether there was one."""
         if not await self.factors.remove(self._id_of(user)):
@@ -176,8 +183,8 @@ class SecondFactor(Extension):
         return self._passwords.tag("\0".join(str(record.get(name)) for name in names))
 
 
-class TotpStrategy(AuthenticationStrategy):
-    """Finishes a sign-in by a code of an app: ``{"strategy": "totp", "ticket", "code"}``.
+class _SecondStep(AuthenticationStrategy):
+    """Finishes a sign-in by a ticket and a code.
 
     Args:
         second: Reads tickets and checks codes.
@@ -187,11 +194,11 @@ class TotpStrategy(AuthenticationStrategy):
     methods = ("otp",)
 
     def __init__(self, second: SecondFactor) -> None:
-        self._second = second
+        self.second = second
 
     def account_of(self, authentication: Mapping[str, Any]) -> str | None:
         """Return the address of the user, so that the throttle counts as for the password."""
-        found = self._second.read(authentication)
+        found = self.second.read(authentication)
         return None if found is None else found[0].name
 
     async def authenticate(
@@ -203,7 +210,7 @@ class TotpStrategy(AuthenticationStrategy):
             NotAuthenticated: The code is wrong (``data.code`` is ``"invalid"``), or the ticket is
                 (``"expired"``).
         """
-        service, second = self.authentication, self._second
+        service, second = self.authentication, self.second
         found = second.read(authentication)
         user = None if found is None else await second.user_of(found[0], params)
         if found is None or user is None:
@@ -225,13 +232,29 @@ class TotpStrategy(AuthenticationStrategy):
 
     async def is_right(self, user: Mapping[str, Any], code: object) -> bool:
         """Use a code up, and return whether it was right."""
-        return await self._second.is_right_code(user, code)
+        raise NotImplementedError
+
+
+class TotpStrategy(_SecondStep):
+    """Takes a code of an app: ``{"strategy": "totp", "ticket", "code"}``."""
+
+    async def is_right(self, user: Mapping[str, Any], code: object) -> bool:
+        """Use a code up, and return whether it was right."""
+        return await self.second.is_right_code(user, code)
+
+
+class RecoveryStrategy(_SecondStep):
+    """Takes a recovery code: ``{"strategy": "recovery", "ticket", "code"}``."""
+
+    async def is_right(self, user: Mapping[str, Any], code: object) -> bool:
+        """Use a code up, and return whether it was right."""
+        return await self.second.is_right_recovery_code(user, code)
 
 
 def _needs_no_factor(attempt: Attempt) -> bool:
     """Tell whether an attempt has the factor already, or only renews a session that had it."""
     return (
-        isinstance(attempt.strategy, TotpStrategy | JWTStrategy)
+        isinstance(attempt.strategy, _SecondStep | JWTStrategy)
         or attempt.session is not None
         or _PASSKEY in attempt.methods
         or skips_second_step(attempt.params)
