@@ -19,6 +19,7 @@ from tests.accounts.apps import (
     refused,
 )
 from tests.accounts.building import ADA, FROM_AFAR, LINKS, make_world, memory_stores, started
+from tests.accounts.providing import fragment_of, started_site
 from tests.express.asgi_client import call
 
 from alula import Params
@@ -246,15 +247,15 @@ async def test_two_right_codes_for_one_ticket_at_once(phone, monkeypatch):
     world, _ = await world_with_factor(phone)
     credentials = await by_code(world, phone.code(steps=-1))
     # Between the code and the ticket of this call, another one has used the ticket up.
-    second = world.accounts._second
-    is_right_code = second.is_right_code
+    factors = world.accounts._second.factors
+    use_code = factors.use_code
 
-    async def slow(user, code):
-        monkeypatch.setattr(second, "is_right_code", is_right_code)
+    async def slow(user_id, code):
+        monkeypatch.setattr(factors, "use_code", use_code)
         await enter(world, {**credentials, "code": phone.code()})
         return True
 
-    monkeypatch.setattr(second, "is_right_code", slow)
+    monkeypatch.setattr(factors, "use_code", slow)
     assert await refused(world, credentials) == "expired"
 
 
@@ -298,6 +299,19 @@ async def test_a_password_that_changes_during_the_second_step(phone):
     world.app.service("sessions").hooks(before={"create": [change]})
     with pytest.raises(NotAuthenticated, match="Invalid login"):
         await enter(world, credentials)
+
+
+async def test_a_password_that_changes_during_the_first_step(phone):
+    world, _ = await world_with_factor(phone)
+
+    async def change(context):
+        if context.id == "totp:1":
+            await world.app.service("users").patch(1, {"password": "battery staple"})
+
+    world.app.service("credentials").hooks(before={"get": [change]})
+    with pytest.raises(NotAuthenticated, match="Invalid login") as error:
+        await world.sign_in()
+    assert error.value.data is None
 
 
 async def test_a_factor_that_is_removed_between_the_steps(phone):
@@ -418,6 +432,16 @@ async def test_a_link_asks_for_the_factor(phone):
     credentials = {"strategy": "totp", "ticket": error.value.data["ticket"], "code": phone.code()}
     result = await enter(world, credentials)
     assert result["authentication"]["payload"]["amr"] == ["link", "otp"]
+
+
+async def test_a_provider_does_not_go_around_the_factor(phone):
+    site = await started_site(totp=True)
+    await phone.set_up(site.world, as_caller({"accessToken": await site.token()}))
+    asked = fragment_of(await site.come_in())
+    assert asked["error_code"] == "second_factor"
+    credentials = {"strategy": "totp", "ticket": asked["ticket"], "code": phone.code()}
+    answer = await site.browser().request("POST", "/authentication", credentials)
+    assert answer.json["authentication"]["payload"]["amr"] == ["fed", "otp"]
 
 
 async def test_own_code_that_signs_in_asks_for_the_factor_and_a_passkey_does_not(phone):
@@ -586,6 +610,8 @@ def test_options_that_are_wrong(options, text):
 async def test_without_the_option_there_is_nothing(phone):
     world = make_world()
     assert "account/second-factor" not in world.app.services
+    with pytest.raises(ValueError, match="totp has no effect without mailer="):
+        Accounts(store="credentials", totp=True)
     with pytest.raises(RuntimeError, match="totp=True"):
         await world.accounts.remove_factors(1)
     secret = "a key that is a secret, 32 bytes"

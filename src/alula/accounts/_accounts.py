@@ -17,6 +17,7 @@ from alula._identity import Application, find_authentication
 from alula.accounts._api_key_service import ApiKeyService
 from alula.accounts._api_key_strategy import ApiKeyStrategy
 from alula.accounts._api_keys import STRATEGY, ApiKeys
+from alula.accounts._events import AccountEventName, EventHandlerT, Events, check_event
 from alula.accounts._mail import ConsoleMailer, Mailer, Outbox
 from alula.accounts._management import AuthManagement, password_strategy
 from alula.accounts._messages import Messages
@@ -188,9 +189,11 @@ class Accounts:
     link_by_email: Literal["verified", "never"] = "verified"
     answer: Literal["fragment", "cookie"] | None = None
     _outbox: Outbox = field(default_factory=Outbox, init=False, repr=False, compare=False)
+    _events: Events = field(init=False, repr=False, compare=False)
     _second: Any = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_events", Events(self._outbox))  # the dataclass is frozen
         if self.mailer is None:
             self._check_unused(_OF_MAILS, "mailer=SMTP(...), sender=... and links=...")
         else:
@@ -260,6 +263,46 @@ class Accounts:
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"sign_in has two providers with the name {name!r}")
+
+    def on(self, name: AccountEventName) -> Callable[[EventHandlerT], EventHandlerT]:
+        """Return a decorator: the function is called with each event of a name.
+
+        It runs behind the request that has caused the event, and may be asynchronous. What it
+        raises is logged, without its text. Events are lost if the process crashes.
+
+        Args:
+            name: ``"signed_up"``, ``"verified"``, ``"password_changed"``, ``"address_changed"``,
+                ``"removed"``, and with ``totp`` also ``"factor_added"``, ``"factor_removed"`` and
+                ``"recovery_used"``.
+
+        Raises:
+            TypeError: What it decorates cannot be called.
+            ValueError: There is no such event with these options.
+
+        Examples:
+            >>> from alula.accounts import AccountEvent, Accounts, MemoryMailer
+            >>> accounts = Accounts(
+            ...     store="credentials",
+            ...     mailer=MemoryMailer(),
+            ...     sender="no-reply@app.example",
+            ...     links={
+            ...         "verify": "https://app.example/verify#token={token}",
+            ...         "reset": "https://app.example/reset#token={token}",
+            ...     },
+            ... )
+            >>> @accounts.on("password_changed")
+            ... async def tell(event: AccountEvent) -> None:
+            ...     print(event.name, event.user_id)
+        """
+        check_event(name, has_mails=self.mailer is not None, has_factors=self.totp)
+
+        def add(handler: EventHandlerT) -> EventHandlerT:
+            if not callable(handler):
+                raise TypeError(f"accounts.on({name!r}) decorates a function, not {handler!r}")
+            self._events.add(name, handler)
+            return handler
+
+        return add
 
     async def remove_factors(self, user_id: Id) -> bool:
         """Remove the second factor and the recovery codes of somebody who has lost them.
@@ -349,6 +392,7 @@ class Accounts:
             proofs,
             rules,
             messages,
+            self._events,
             address=self.email_field,
             verified=self.verified_field,
             asks_for_proof=self.verify_email != "off",
@@ -437,7 +481,9 @@ class Accounts:
         from alula.accounts._second_factor import SecondFactor  # noqa: PLC0415  # as above
 
         factors = Factors(self.store, self.encryption_keys)
-        second = SecondFactor(authentication, factors, messages, address=self.email_field)
+        second = SecondFactor(
+            authentication, factors, messages, self._events, address=self.email_field
+        )
         second.offer()
         issuer = self.issuer or urlsplit(self.links["verify"]).hostname or ""
         for service in (
@@ -445,7 +491,7 @@ class Accounts:
             RecoveryCodesService(authentication, second),
         ):
             service.offer(app, self.authentication)
-        object.__setattr__(self, "_second", second)  # the dataclass is frozen
+        object.__setattr__(self, "_second", second)  # as above
 
     def _add_providers(
         self, app: Application, authentication: Any, management: AuthManagement, messages: Messages

@@ -85,20 +85,19 @@ class SecondFactorService:
         code = data.get("code") if is_mapping(data) and set(data) == {"code"} else None
         if not isinstance(code, str):
             raise BadRequest('Send the code of the app as a text: {"code": "123456"}')
-        codes = await self._second.factors.confirm(caller_of(params)["sub"], code)
+        codes = await self._second.confirm(self._caller(params), code)
         if codes is None:
             raise NotAuthenticated("The code is wrong", data={"code": "invalid"})
-        self._second.messages.tell("factor_added", self._caller(params))
         return {"enabled": True, "recoveryCodes": codes}
 
     async def remove(self, id: Id, params: Params) -> dict[str, Any]:
         """Turn the second factor off; the recovery codes end, too."""
         _forbid_id(id)
-        caller_of(params)
         await self._second.remove(self._caller(params))
         return {"enabled": False}
 
     def _caller(self, params: Params) -> Mapping[str, Any]:
+        caller_of(params)
         caller: Mapping[str, Any] = params[self._authentication.entities.name]
         return caller
 

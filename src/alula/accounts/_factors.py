@@ -6,8 +6,8 @@ What holds in this file:
 - There is one record for a user. A set-up that is not confirmed does not count, and expires.
 - A code counts once, and so does any earlier one: its step is stored by a patch that only raises
   it. Every adapter lets one of two such calls win.
-- Whoever removes the record of a recovery code has used it up. Only codes of one batch count, that
-  which the record of the app names. So new codes end the old ones in one write.
+- The call that removes the record of a recovery code has used the code up. Only codes of one batch
+  count; the record of the app names it. So new codes end the old ones in one write.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ class AuthManagement:
         data: dict[str, Any] = {self._verified: True}
         if address != old:
             data[self._address] = address
-        await self._patch(user_id, data, proof.purpose)
+        await self._patch(user, data, proof.purpose)
         if proof.purpose == "undo":
             await self._authentication.sessions.end_all(user_id)
             await self._proofs.forget(user_id, *PURPOSES)
@@ -266,10 +266,10 @@ class AuthManagement:
         user_id = self._entities.id_of(user)
         data = {self._password: hashed, self._verified: True}
         if user.get(self._verified) is True:
-            await self._patch(user_id, data, proof.purpose)
+            await self._patch(user, data, proof.purpose)
             await self._proofs.forget(user_id, "verify", "reset", "link", "change")
         else:
-            await self._replace_owner(user_id, data, proof.purpose)
+            await self._replace_owner(user, data, proof.purpose)
         self._messages.tell("password_changed", user)
         return await self._shown(user_id, params)
 
@@ -309,17 +309,20 @@ class AuthManagement:
         if user.get(self._verified) is not True:
             password = await self._local.hash_password(token_urlsafe(32))
             data = {self._verified: True, self._password: password}
-            await self._replace_owner(self._entities.id_of(user), data, action)
+            await self._replace_owner(user, data, action)
 
-    async def _replace_owner(self, user_id: Id, data: dict[str, Any], action: str) -> None:
+    async def _replace_owner(
+        self, user: Mapping[str, Any], data: dict[str, Any], action: str
+    ) -> None:
         """Set a password, and end all other ways in: they may be those of a stranger.
 
         A second factor ends only where a provider has proved who this is. It is there for the day
         on which somebody else reads the mails.
         """
+        user_id = self._entities.id_of(user)
         kinds = () if action == "oauth" else _WAYS_IN
         await self._proofs.forget(user_id, *kinds)
-        await self._patch(user_id, data, action)  # all sessions end
+        await self._patch(user, data, action)  # all sessions end
         await self._proofs.forget(user_id, *kinds)  # what those sessions have added meanwhile
 
     # -- with a password -----------------------------------------------------------------------
@@ -335,7 +338,7 @@ class AuthManagement:
         user_id, kept = self._entities.id_of(user), {}
         if call.params.authentication is not None:  # the caller's own session goes on
             kept = {"keeps_session": True, "authentication": call.params.authentication}
-        await self._patch(user_id, {self._password: hashed}, "passwordChange", **kept)
+        await self._patch(user, {self._password: hashed}, "passwordChange", **kept)
         await self._proofs.forget(user_id, "reset", "link")
         self._messages.tell("password_changed", user)
         return await self._shown(user_id, call.params)
@@ -464,9 +467,17 @@ class AuthManagement:
         self._rules.refuse(password, user[self._address])
         return await self._local.hash_password(password, params)
 
-    async def _patch(self, user_id: Id, data: dict[str, Any], action: str, **params: Any) -> None:
+    async def _patch(
+        self, user: Mapping[str, Any], data: dict[str, Any], action: str, **params: Any
+    ) -> None:
         """Change a user as the application's own code."""
-        await self._entities.handle.patch(user_id, data, accounts={"action": action}, **params)
+        is_new_proof = self._verified in data and user.get(self._verified) is not True
+        events = ["verified"] if is_new_proof else []
+        if self._address in data:
+            events.append("address_changed")
+        accounts = {"action": action, "events": events}
+        user_id = self._entities.id_of(user)
+        await self._entities.handle.patch(user_id, data, accounts=accounts, **params)
 
     async def _shown(self, user_id: Id, params: Params) -> Any:
         """Return a user as they see themselves."""

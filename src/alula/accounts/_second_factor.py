@@ -1,22 +1,23 @@
-"""The second step of a sign-in: a ticket for whoever has proved the first factor, and a code.
+"""The second step of a sign-in: a ticket for somebody who has passed the first, and a code.
 
 What holds in this file:
 
 - It is asked for after every way to sign in, except where a passkey has checked the person.
 - A ticket is bound to the user, the network and the password. It has five tries, whatever is tried,
   and counts once.
-- Each try is paid for before the code is compared, also out of the budget of the account, so that
-  new tickets do not bring new tries without end.
+- Each try is paid for before the code is compared. A code of an app also costs a try of the
+  account, so that new tickets do not bring new tries without end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from alula._context import Params
 from alula._shares import network_of
 from alula.accounts._addresses import folded_address
+from alula.accounts._events import Events
 from alula.accounts._factors import Factors
 from alula.accounts._messages import Messages
 from alula.accounts._strategies import same_password, skips_second_step
@@ -62,14 +63,22 @@ class SecondFactor(Extension):
         authentication: The authentication service.
         factors: The store of the factors.
         messages: Sends mails.
+        events: Tells own code what has happened.
         address: The property of users that has the address.
     """
 
     def __init__(
-        self, authentication: Any, factors: Factors, messages: Messages, *, address: str
+        self,
+        authentication: Any,
+        factors: Factors,
+        messages: Messages,
+        events: Events,
+        *,
+        address: str,
     ) -> None:
         self.factors = factors
         self.messages = messages
+        self._events = events
         self._authentication = authentication
         self._address = address
         self._seal = OneTimeSeal("second factor", _TICKET_SECONDS)
@@ -78,7 +87,10 @@ class SecondFactor(Extension):
 
     def offer(self) -> None:
         """Register the strategies and the second step."""
-        strategies = {"totp": TotpStrategy(self), "recovery": RecoveryStrategy(self)}
+        strategies = {
+            "totp": _CodeStrategy(self, self._is_right_code),
+            "recovery": _CodeStrategy(self, self._is_right_recovery_code),
+        }
         for name, strategy in strategies.items():
             self._authentication.offer(name, strategy, parses=False, signs_in=True)
         self._methods = [*strategies]
@@ -103,6 +115,8 @@ class SecondFactor(Extension):
         if not await self.factors.is_on(user_id):
             return
         record = await entities.get(user_id, attempt.params)  # with the password
+        if attempt.confirm is not None:  # the password may have changed since it was checked
+            await attempt.confirm()
         ticket = _Ticket(
             str(user_id),
             folded_address(record.get(self._address)),
@@ -141,7 +155,7 @@ class SecondFactor(Extension):
         """Use a ticket up, and return whether this was its first use."""
         return await self._seal.use_up(sealed)
 
-    async def is_right_code(self, user: Mapping[str, Any], code: object) -> bool:
+    async def _is_right_code(self, user: Mapping[str, Any], code: object) -> bool:
         """Return whether a code of the app is right. Only wrong ones count for the account."""
         throttle, user_id = self._authentication.throttle, self._id_of(user)
         budget = ("accounts: codes of apps", str(user_id), *_DAILY)
@@ -156,18 +170,32 @@ class SecondFactor(Extension):
             await throttle.give_back(*budget)
         return True
 
-    async def is_right_recovery_code(self, user: Mapping[str, Any], code: object) -> bool:
+    async def _is_right_recovery_code(self, user: Mapping[str, Any], code: object) -> bool:
         """Use a recovery code up, and return whether it was right; tell its owner by mail."""
         left = await self.factors.use_recovery_code(self._id_of(user), code)
         if left is not None:
             self.messages.tell("recovery_used", user, codes_left=left)
+            self._events.emit("recovery_used", self._id_of(user))
         return left is not None
+
+    async def confirm(self, user: Mapping[str, Any], code: str) -> list[str] | None:
+        """Turn the factor of a user on, and return recovery codes; None if the code is wrong.
+
+        Raises:
+            NotFound: No set-up waits for a code.
+        """
+        codes = await self.factors.confirm(self._id_of(user), code)
+        if codes is not None:
+            self.messages.tell("factor_added", user)
+            self._events.emit("factor_added", self._id_of(user))
+        return codes
 
     async def remove(self, user: Mapping[str, Any]) -> bool:
         """Remove the factor of a user, and return whether there was one."""
         if not await self.factors.remove(self._id_of(user)):
             return False
         self.messages.tell("factor_removed", user)
+        self._events.emit("factor_removed", self._id_of(user))
         return True
 
     async def remove_by_id(self, user_id: Id) -> bool:
@@ -183,22 +211,26 @@ class SecondFactor(Extension):
         return self._passwords.tag("\0".join(str(record.get(name)) for name in names))
 
 
-class _SecondStep(AuthenticationStrategy):
-    """Finishes a sign-in by a ticket and a code.
+class _CodeStrategy(AuthenticationStrategy):
+    """Finishes a sign-in: ``{"strategy": "totp", "ticket", "code"}``, or ``"recovery"``.
 
     Args:
-        second: Reads tickets and checks codes.
+        second: Reads tickets.
+        is_right: Uses a code of a user up, and returns whether it was right.
     """
 
     looks_up_account = True
     methods = ("otp",)
 
-    def __init__(self, second: SecondFactor) -> None:
-        self.second = second
+    def __init__(
+        self, second: SecondFactor, is_right: Callable[[Mapping[str, Any], object], Awaitable[bool]]
+    ) -> None:
+        self._second = second
+        self._is_right = is_right
 
     def account_of(self, authentication: Mapping[str, Any]) -> str | None:
         """Return the address of the user, so that the throttle counts as for the password."""
-        found = self.second.read(authentication)
+        found = self._second.read(authentication)
         return None if found is None else found[0].name
 
     async def authenticate(
@@ -210,7 +242,7 @@ class _SecondStep(AuthenticationStrategy):
             NotAuthenticated: The code is wrong (``data.code`` is ``"invalid"``), or the ticket is
                 (``"expired"``).
         """
-        service, second = self.authentication, self.second
+        service, second = self.authentication, self._second
         found = second.read(authentication)
         user = None if found is None else await second.user_of(found[0], params)
         if found is None or user is None:
@@ -219,7 +251,7 @@ class _SecondStep(AuthenticationStrategy):
         await service.account_found(service.entities.id_of(user), params)
         if not await second.take_try(sealed):
             raise _expired()
-        if not await self.is_right(user, authentication.get("code")):
+        if not await self._is_right(user, authentication.get("code")):
             text = "The code is wrong, or was used before"
             raise NotAuthenticated(text, data={"code": "invalid"})
         if not await second.use_up(sealed):
@@ -230,31 +262,11 @@ class _SecondStep(AuthenticationStrategy):
             attempt.confirm = same_password(service, user, params)
         return {"authentication": {"strategy": self.name}, service.entities.name: user}
 
-    async def is_right(self, user: Mapping[str, Any], code: object) -> bool:
-        """Use a code up, and return whether it was right."""
-        raise NotImplementedError
-
-
-class TotpStrategy(_SecondStep):
-    """Takes a code of an app: ``{"strategy": "totp", "ticket", "code"}``."""
-
-    async def is_right(self, user: Mapping[str, Any], code: object) -> bool:
-        """Use a code up, and return whether it was right."""
-        return await self.second.is_right_code(user, code)
-
-
-class RecoveryStrategy(_SecondStep):
-    """Takes a recovery code: ``{"strategy": "recovery", "ticket", "code"}``."""
-
-    async def is_right(self, user: Mapping[str, Any], code: object) -> bool:
-        """Use a code up, and return whether it was right."""
-        return await self.second.is_right_recovery_code(user, code)
-
 
 def _needs_no_factor(attempt: Attempt) -> bool:
     """Tell whether an attempt has the factor already, or only renews a session that had it."""
     return (
-        isinstance(attempt.strategy, _SecondStep | JWTStrategy)
+        isinstance(attempt.strategy, _CodeStrategy | JWTStrategy)
         or attempt.session is not None
         or _PASSKEY in attempt.methods
         or skips_second_step(attempt.params)
