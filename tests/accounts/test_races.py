@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.accounts.apps import AuthenticatorApp, as_caller, by_code, enter
 from tests.accounts.building import started, token_of
 
-from alula.errors import FrameworkError, NotFound
+from alula.errors import Conflict, FrameworkError, NotAuthenticated, NotFound
 
 USER = {"email": "ada@example.com"}
 CROWD = 50
@@ -36,6 +37,39 @@ async def test_a_link_is_used_once(world):
     calls = [world.manage("verifySignupLong", token_of(mail)) for _ in range(CROWD)]
     assert len(await outcomes(calls)) == 1
     assert (await world.user())["isVerified"] is True
+
+
+async def test_codes_of_an_app_and_recovery_codes_count_once(stores, monkeypatch):
+    phone, world = AuthenticatorApp(monkeypatch), await started(stores, totp=True)
+    await world.sign_up()
+    me, app = as_caller(await world.sign_in()), world.app
+
+    async def crowd(call, size=CROWD):
+        results = await asyncio.gather(*[call() for _ in range(size)], return_exceptions=True)
+        refusals = (Conflict, NotAuthenticated, NotFound)
+        return [result for result in results if not isinstance(result, refusals)]
+
+    await phone.begin(world, me)
+    code = {"code": phone.code()}
+    (confirmed,) = await crowd(lambda: app.service("account/second-factor").patch(None, code, me))
+    factors, phone.now = world.accounts._second.factors, phone.now + 30
+    assert (await crowd(lambda: factors.use_code(1, phone.code()))).count(True) == 1
+    recovery_code = confirmed["recoveryCodes"][0]
+    left = await crowd(lambda: factors.use_recovery_code(1, recovery_code))
+    assert sorted(left, key=str) == [9, *[None] * (CROWD - 1)]
+
+    phone.wait()
+    credentials = await by_code(world, phone.code())
+    (result,) = await crowd(lambda: enter(world, credentials))
+    assert result["user"]["email"] == "ada@example.com"
+
+    renewed = await crowd(lambda: app.service("account/recovery-codes").create({}, me), 8)
+    assert len(await app.service("credentials").find(query={"kind": "recovery"})) == 10
+    codes = [code for new in renewed for code in new["recoveryCodes"]]
+    left = [await factors.use_recovery_code(1, code) for code in codes]
+    assert len([number for number in left if number is not None]) == 10
+    assert (await crowd(lambda: world.accounts.remove_factors(1))).count(True) == 1
+    await app.teardown()
 
 
 async def test_two_resets_at_once(world):

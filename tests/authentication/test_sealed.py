@@ -88,6 +88,15 @@ class TestOneTimeSeal:
         assert await seal.use_up(other)
         assert not await seal.use_up(one)
 
+    async def test_a_value_has_as_many_tries_as_it_is_given(self):
+        seal = make()
+        one, other = (seal.unseal(seal.seal(1)) for _ in range(2))
+        assert [await seal.take_try(one, 2) for _ in range(3)] == [True, True, False]
+        assert await seal.take_try(other, 2)
+        assert await seal.use_up(other)
+        assert not await seal.take_try(other, 2)
+        assert await seal.use_up(one)
+
     async def test_used_values_are_forgotten_when_they_expire(self):
         seal, now = make(), time.time()
         for _ in range(2):
@@ -109,6 +118,8 @@ class TestOneTimeSeal:
         one, other = make(app=here), make(app=there)
         here.channel_registry.forward = there.channel_registry.receive
         sealed = one.seal(1)
+        assert await one.take_try(one.unseal(sealed), 1)
+        assert not await other.take_try(other.unseal(sealed), 1)
         assert await one.use_up(one.unseal(sealed))
         assert not await other.use_up(other.unseal(sealed))
 

@@ -440,6 +440,14 @@ async def test_own_budgets_are_counted_by_name_and_key(make):
     assert await throttle.take("mails", "1", 1, 60) == 60
 
 
+async def test_a_try_of_an_own_budget_is_given_back(make):
+    throttle, codes = await make(), ("codes", "user 1", 2, 60)
+    for _ in range(3):
+        assert await throttle.take(*codes) == 0
+        await throttle.give_back(*codes)
+    assert [await throttle.take(*codes) for _ in range(3)] == [0, 0, 30]
+
+
 async def test_own_budgets_are_not_those_of_sign_ins(make):
     throttle = await make()
     for _ in range(3):

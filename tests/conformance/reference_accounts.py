@@ -82,6 +82,7 @@ class Application:
             links={"verify": PAGE, "reset": PAGE},
             codes=True,
             check_unique=True,
+            totp=True,
             **options,
         )
         app = self.app = express(App())

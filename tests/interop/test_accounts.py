@@ -1,4 +1,4 @@
-"""The client of feathers-authentication-management with a server of ours.
+"""FeathersJS' clients of accounts and authentication with a server of ours.
 
 ``accounts.json`` has what its calls gave with the original. What is unsafe there is left out.
 """
@@ -16,8 +16,10 @@ from tests.requirements import require_node_modules
 HERE = Path(__file__).parent
 RECORDED = HERE / "accounts.json"
 CASES = json.loads(RECORDED.read_text(encoding="utf-8"))["cases"]
-CHECKS = [case["name"] for case in CASES if "quirk" not in case]
+SECOND_FACTOR = "a sign-in with a second factor"
+CHECKS = [*(case["name"] for case in CASES if "quirk" not in case), SECOND_FACTOR]
 PACKAGES = (
+    "@feathersjs/authentication-client",
     "@feathersjs/feathers",
     "@feathersjs/rest-client",
     "feathers-authentication-management",

@@ -224,7 +224,7 @@ print(json.dumps(told))
 """
 
 # These are together, or part of others: a bus and files need the extra of the server, migrations
-# need commands, providers need authentication.
+# need commands, providers and second factors need authentication.
 ELSEWHERE = {
     "all",
     "embedded",
@@ -234,6 +234,7 @@ ELSEWHERE = {
     "oauth",
     "redis",
     "s3",
+    "totp",
 }
 
 

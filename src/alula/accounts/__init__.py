@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from alula._late_imports import late_names
 from alula.accounts._accounts import Accounts
 from alula.accounts._api_keys import ApiKeys
+from alula.accounts._events import AccountEvent
 from alula.accounts._guards import recent, verified
 from alula.accounts._mail import ConsoleMailer, Mail, Mailer, MemoryMailer
 from alula.accounts._smtp import SMTP
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SMTP",
+    "AccountEvent",
     "Accounts",
     "ApiKeys",
     "Claims",

@@ -17,6 +17,7 @@ from alula._identity import Application, find_authentication
 from alula.accounts._api_key_service import ApiKeyService
 from alula.accounts._api_key_strategy import ApiKeyStrategy
 from alula.accounts._api_keys import STRATEGY, ApiKeys
+from alula.accounts._events import AccountEventName, EventHandlerT, Events, check_event
 from alula.accounts._mail import ConsoleMailer, Mailer, Outbox
 from alula.accounts._management import AuthManagement, password_strategy
 from alula.accounts._messages import Messages
@@ -36,10 +37,12 @@ from alula.accounts._urls import is_secure
 from alula.accounts._users import PasswordRules, UserHooks, forget_removed_users
 from alula.accounts.providers._provider import Provider
 from alula.authentication import LocalStrategy
+from alula.types import Id
 
 __all__ = ["Accounts"]
 
 _PATH: Final = "authManagement"
+_LEAST_KEY_BYTES: Final = 32
 _SENDER: Final = re.compile(r"[^\r\n<>@]*<[^\s<>@]+@[^\s<>@]+>|[^\s<>@]+@[^\s<>@]+")
 _HEADER: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 
@@ -52,6 +55,9 @@ _OF_MAILS: Final = (
     "codes",
     "code_tries",
     "magic_link",
+    "totp",
+    "issuer",
+    "encryption_keys",
     "min_password",
     "password_check",
     "locale",
@@ -59,6 +65,7 @@ _OF_MAILS: Final = (
     "sign_in",
 )
 _OF_SIGN_IN: Final = ("base_url", "pages", "link_by_email", "answer")
+_OF_FACTORS: Final = ("issuer", "encryption_keys")
 _OF_KEYS: Final = ("key_prefix", "header", "bearer")
 
 
@@ -84,7 +91,8 @@ class Accounts:
     Configure it after the authentication service, which needs sessions, and after its users. It
     registers the service ``account/sessions``, which lists one's sessions. With a mailer, it
     registers the service ``authManagement``, which FeathersJS front ends know, and hooks on the
-    users' service. With ``api_keys``, it registers the service ``account/api-keys``.
+    users' service. With ``api_keys``, it registers the service ``account/api-keys``, and with
+    ``totp`` the services ``account/second-factor`` and ``account/recovery-codes``.
 
     Args:
         store: The path of a service that stores hashes of links, codes and keys; closed to
@@ -161,6 +169,9 @@ class Accounts:
     codes: bool = False
     code_tries: int = 5
     magic_link: bool | Literal["anywhere"] = False
+    totp: bool = False
+    issuer: str | None = None
+    encryption_keys: Sequence[str] = field(default=(), repr=False)
     min_password: int = 8
     password_check: Callable[[str], str | None] | None = None
     locale: Locale = "en"
@@ -175,8 +186,11 @@ class Accounts:
     link_by_email: Literal["verified", "never"] = "verified"
     answer: Literal["fragment", "cookie"] | None = None
     _outbox: Outbox = field(default_factory=Outbox, init=False, repr=False, compare=False)
+    _events: Events = field(init=False, repr=False, compare=False)
+    _second: Any = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_events", Events(self._outbox))  # the dataclass is frozen
         if self.mailer is None:
             self._check_unused(_OF_MAILS, "mailer=SMTP(...), sender=... and links=...")
         else:
@@ -227,6 +241,7 @@ class Accounts:
             )
         for name, link in self.links.items():
             _check_link(name, link)
+        self._check_totp()
 
     def _check_sign_in(self) -> None:
         """Check the options of signing in with others."""
@@ -238,6 +253,66 @@ class Accounts:
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"sign_in has two providers with the name {name!r}")
+
+    def on(self, name: AccountEventName) -> Callable[[EventHandlerT], EventHandlerT]:
+        """Return a decorator: the function is called with each event of a name.
+
+        It runs behind the request that has caused the event, and may be asynchronous. What it
+        raises is logged, without its text. Events are lost if the process crashes.
+
+        Args:
+            name: ``"signed_up"``, ``"verified"``, ``"password_changed"``, ``"address_changed"``,
+                ``"removed"``, and with ``totp`` also ``"factor_added"``, ``"factor_removed"`` and
+                ``"recovery_used"``.
+
+        Raises:
+            TypeError: What it decorates cannot be called.
+            ValueError: There is no such event with these options.
+
+        Examples:
+            >>> from alula.accounts import AccountEvent, Accounts, MemoryMailer
+            >>> accounts = Accounts(
+            ...     store="credentials",
+            ...     mailer=MemoryMailer(),
+            ...     sender="no-reply@app.example",
+            ...     links={
+            ...         "verify": "https://app.example/verify#token={token}",
+            ...         "reset": "https://app.example/reset#token={token}",
+            ...     },
+            ... )
+            >>> @accounts.on("password_changed")
+            ... async def tell(event: AccountEvent) -> None:
+            ...     print(event.name, event.user_id)
+        """
+        check_event(name, has_mails=self.mailer is not None, has_factors=self.totp)
+
+        def add(handler: EventHandlerT) -> EventHandlerT:
+            if not callable(handler):
+                raise TypeError(f"accounts.on({name!r}) decorates a function, not {handler!r}")
+            self._events.add(name, handler)
+            return handler
+
+        return add
+
+    async def remove_factors(self, user_id: Id) -> bool:
+        """Remove the second factor and the recovery codes of somebody who has lost them.
+
+        Make sure who asks before you call it.
+
+        Args:
+            user_id: The id of the user.
+
+        Returns:
+            Whether the user had one.
+
+        Raises:
+            NotAuthenticated: There is no such user.
+            RuntimeError: This is not configured with ``totp=True``.
+        """
+        if self._second is None:
+            raise RuntimeError("remove_factors needs Accounts(totp=True, ...) that is configured")
+        is_removed: bool = await self._second.remove_by_id(user_id)
+        return is_removed
 
     async def idle(self) -> None:
         """Wait until all mails are sent and the last uses of keys are stored, for tests."""
@@ -307,6 +382,7 @@ class Accounts:
             proofs,
             rules,
             messages,
+            self._events,
             address=self.email_field,
             verified=self.verified_field,
             asks_for_proof=self.verify_email != "off",
@@ -316,6 +392,19 @@ class Accounts:
         self._add_ways_in(app, authentication, management, messages)
         if self.sign_in:
             self._add_providers(app, authentication, management, messages)
+
+    def _check_totp(self) -> None:
+        keys = self.encryption_keys
+        _check_choice("totp", self.totp, (True, False))
+        if not self.totp:
+            self._check_unused(_OF_FACTORS, "totp=True")
+        if self.issuer is not None and (not self.issuer or ":" in self.issuer):
+            raise ValueError(f"issuer is {self.issuer!r}; write a name without a colon")
+        if isinstance(keys, str) or any(len(key.encode()) < _LEAST_KEY_BYTES for key in keys):
+            raise ValueError(
+                "encryption_keys is a list of keys, each of at least 32 bytes; make one with:"
+                " python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+            )
 
     def _authentication_of(self, app: Application) -> Any:
         """Return the authentication service, and check that it has what accounts need."""
@@ -369,6 +458,30 @@ class Accounts:
             authentication.extensions.append(
                 ProvedAddresses(authentication.entities, self.verified_field, messages.signed_up)
             )
+        if self.totp:
+            self._add_second_factor(app, authentication, messages)
+
+    def _add_second_factor(self, app: Application, authentication: Any, messages: Messages) -> None:
+        # Late: only this needs the extra `totp`.
+        from alula.accounts._factor_services import (  # noqa: PLC0415  # as above
+            RecoveryCodesService,
+            SecondFactorService,
+        )
+        from alula.accounts._factors import Factors  # noqa: PLC0415  # as above
+        from alula.accounts._second_factor import SecondFactor  # noqa: PLC0415  # as above
+
+        factors = Factors(self.store, self.encryption_keys)
+        second = SecondFactor(
+            authentication, factors, messages, self._events, address=self.email_field
+        )
+        second.offer()
+        issuer = self.issuer or urlsplit(self.links["verify"]).hostname or ""
+        for service in (
+            SecondFactorService(authentication, second, issuer=issuer, address=self.email_field),
+            RecoveryCodesService(authentication, second),
+        ):
+            service.offer(app, self.authentication)
+        object.__setattr__(self, "_second", second)  # as above
 
     def _add_providers(
         self, app: Application, authentication: Any, management: AuthManagement, messages: Messages

@@ -12,7 +12,7 @@ from typing import Any, Final
 from alula._context import Params
 from alula._identity import ALL_SCOPES, Application
 from alula.accounts._api_keys import ApiKeys
-from alula.accounts._guards import recent
+from alula.accounts._guards import RECENT_SECONDS, recent
 from alula.accounts._session_list import caller_of, forbid_caching
 from alula.authentication import authenticate
 from alula.authentication._access_tokens import milliseconds_of
@@ -22,7 +22,6 @@ from alula.types import Id, Record, is_list, is_mapping
 __all__ = ["ApiKeyService"]
 
 _PATH: Final = "account/api-keys"
-_RECENT_SECONDS: Final = 300
 _MOST_KEYS: Final = 20
 _LONGEST_DAYS: Final = 366
 _LONGEST_OVERLAP_MS: Final = 7 * 86_400_000
@@ -55,7 +54,7 @@ class ApiKeyService:
         app.use(_PATH, self, methods=["find", "create", "patch", "remove", "rotate"])
         strategy = self._authentication.token_strategy
         signed_in = authenticate(strategy.name, service=authentication_path)
-        just_signed_in = recent(_RECENT_SECONDS)
+        just_signed_in = recent(RECENT_SECONDS)
         app.service(_PATH).hooks(
             around={"all": [signed_in]},
             before={

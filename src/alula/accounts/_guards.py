@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from alula._context import HookContext
+from alula._context import HookContext, Params
 from alula.errors import Forbidden, NotAuthenticated
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
 from alula.types import is_mapping
 
-__all__ = ["recent", "verified"]
+__all__ = ["RECENT_SECONDS", "recent", "signed_in_within", "verified"]
+
+RECENT_SECONDS: Final = 300
+"""How recent a sign-in must be for what could lock somebody out, or let somebody in."""
 
 
 @hook_factory("verified()")
@@ -83,17 +86,22 @@ def recent(seconds: int) -> Hook:
     async def check(context: HookContext, next: Next | None = None) -> None:
         params = context.params
         if params.provider is not None:
-            authentication: Mapping[str, Any] = params.authentication or {}
-            if "scopes" in authentication:  # an API key, which cannot sign in again
+            if "scopes" in (params.authentication or {}):  # an API key, which cannot sign in again
                 raise Forbidden("This needs a person who is signed in, and accepts no key")
-            payload: Mapping[str, Any] = authentication.get("payload") or {}
-            signed_in_at = payload.get("auth_time")
-            if type(signed_in_at) is not int or signed_in_at < time.time() - seconds:
+            if not signed_in_within(seconds, params):
                 raise _not_recent(seconds)
         if next is not None:
             await next()
 
     return annotate_hook(check, kinds=("before", "around"), needs_user="recent")
+
+
+def signed_in_within(seconds: int, params: Params) -> bool:
+    """Tell whether the caller, whose token was checked, has signed in that short a time ago."""
+    authentication: Mapping[str, Any] = params.authentication or {}
+    payload: Mapping[str, Any] = authentication.get("payload") or {}
+    signed_in_at = payload.get("auth_time")
+    return type(signed_in_at) is int and signed_in_at >= time.time() - seconds
 
 
 def _not_recent(seconds: int) -> NotAuthenticated:

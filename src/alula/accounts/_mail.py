@@ -46,6 +46,7 @@ class Mail:
         link: The link that the mail is for, None for a notice.
         code: The code that can be typed instead, None without one.
         expires: When the link expires, None for a notice.
+        codes_left: How many recovery codes are left, None where it is about something else.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class Mail:
     link: str | None = None
     code: str | None = None
     expires: datetime | None = None
+    codes_left: int | None = None
 
     def __repr__(self) -> str:
         return f"Mail(kind={self.kind!r}, ...)"

@@ -20,6 +20,7 @@ from alula._context import Params
 from alula._identity import Application, identify
 from alula.accounts._addresses import folded_address
 from alula.accounts._budgets import charge_network
+from alula.accounts._guards import RECENT_SECONDS, signed_in_within
 from alula.accounts._mail import Outbox
 from alula.accounts._messages import Messages
 from alula.accounts._proofs import (
@@ -31,7 +32,7 @@ from alula.accounts._proofs import (
     StoredProof,
 )
 from alula.accounts._refusals import refusal
-from alula.accounts._strategies import browser_of
+from alula.accounts._strategies import browser_of, skip_second_step
 from alula.accounts._users import PasswordRules
 from alula.authentication import HashedPassword, LocalStrategy
 from alula.authentication._entities import without
@@ -42,6 +43,8 @@ from alula.types import Id, is_mapping
 __all__ = ["AuthManagement", "password_strategy"]
 
 _CLOSE_SECONDS: Final = 10
+_WAYS_IN: Final = (*PURPOSES, "key", "identity")
+"""The kinds of records in the store that let somebody in."""
 _VERIFY: Final[tuple[Purpose, ...]] = ("verify", "change", "undo")
 
 # Of one network:
@@ -241,7 +244,7 @@ class AuthManagement:
         data: dict[str, Any] = {self._verified: True}
         if address != old:
             data[self._address] = address
-        await self._patch(user_id, data, proof.purpose)
+        await self._patch(user, data, proof.purpose)
         if proof.purpose == "undo":
             await self._authentication.sessions.end_all(user_id)
             await self._proofs.forget(user_id, *PURPOSES)
@@ -270,11 +273,11 @@ class AuthManagement:
         user_id = self._entities.id_of(user)
         data = {self._password: hashed, self._verified: True}
         if user.get(self._verified) is True:
-            await self._patch(user_id, data, proof.purpose)
+            await self._patch(user, data, proof.purpose)
             await self._proofs.forget(user_id, "verify", "reset", "link", "change")
         else:
-            await self._replace_owner(user_id, data, proof.purpose)
-        self._messages.password_changed(user)
+            await self._replace_owner(user, data, proof.purpose)
+        self._messages.tell("password_changed", user)
         return await self._shown(user_id, params)
 
     async def redeem_link(
@@ -313,13 +316,21 @@ class AuthManagement:
         if user.get(self._verified) is not True:
             password = await self._local.hash_password(token_urlsafe(32))
             data = {self._verified: True, self._password: password}
-            await self._replace_owner(self._entities.id_of(user), data, action)
+            await self._replace_owner(user, data, action)
 
-    async def _replace_owner(self, user_id: Id, data: dict[str, Any], action: str) -> None:
-        """Set a password, and end all other ways in: they may be those of a stranger."""
-        await self._proofs.forget(user_id)
-        await self._patch(user_id, data, action)  # all sessions end
-        await self._proofs.forget(user_id)  # what those sessions have added meanwhile
+    async def _replace_owner(
+        self, user: Mapping[str, Any], data: dict[str, Any], action: str
+    ) -> None:
+        """Set a password, and end all other ways in: they may be those of a stranger.
+
+        A second factor ends only where a provider has proved who this is. It is there for the day
+        on which somebody else reads the mails.
+        """
+        user_id = self._entities.id_of(user)
+        kinds = () if action == "oauth" else _WAYS_IN
+        await self._proofs.forget(user_id, *kinds)
+        await self._patch(user, data, action)  # all sessions end
+        await self._proofs.forget(user_id, *kinds)  # what those sessions have added meanwhile
 
     # -- with a password -----------------------------------------------------------------------
 
@@ -334,9 +345,9 @@ class AuthManagement:
         user_id, kept = self._entities.id_of(user), {}
         if call.params.authentication is not None:  # the caller's own session goes on
             kept = {"keeps_session": True, "authentication": call.params.authentication}
-        await self._patch(user_id, {self._password: hashed}, "passwordChange", **kept)
+        await self._patch(user, {self._password: hashed}, "passwordChange", **kept)
         await self._proofs.forget(user_id, "reset", "link")
-        self._messages.password_changed(user)
+        self._messages.tell("password_changed", user)
         return await self._shown(user_id, call.params)
 
     async def _change_address(self, call: _Call) -> Any:
@@ -357,11 +368,13 @@ class AuthManagement:
 
         Raises:
             NotAuthenticated: The caller sent a token that is not valid, or the address has to be
-                proved before.
+                proved before, or a second factor is needed: sign in with it, and call again.
             TooManyRequests: There were too many attempts to sign in.
         """
         address = self._address_in(user)
         caller = await self._caller(params)
+        if caller is not None and signed_in_within(RECENT_SECONDS, params):
+            params = skip_second_step(params)
         local = self._local
         credentials = {
             "strategy": local.name,
@@ -461,9 +474,17 @@ class AuthManagement:
         self._rules.refuse(password, user[self._address])
         return await self._local.hash_password(password, params)
 
-    async def _patch(self, user_id: Id, data: dict[str, Any], action: str, **params: Any) -> None:
+    async def _patch(
+        self, user: Mapping[str, Any], data: dict[str, Any], action: str, **params: Any
+    ) -> None:
         """Change a user as the application's own code."""
-        await self._entities.handle.patch(user_id, data, accounts={"action": action}, **params)
+        is_new_proof = self._verified in data and user.get(self._verified) is not True
+        events = ["verified"] if is_new_proof else []
+        if self._address in data:
+            events.append("address_changed")
+        accounts = {"action": action, "events": events}
+        user_id = self._entities.id_of(user)
+        await self._entities.handle.patch(user_id, data, accounts=accounts, **params)
 
     async def _shown(self, user_id: Id, params: Params) -> Any:
         """Return a user as they see themselves."""

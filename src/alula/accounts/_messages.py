@@ -103,9 +103,9 @@ class Messages:
         """Ask for the proof of a new address, and tell the old one how to undo the change."""
         self._outbox.put(partial(self._change, user, address))
 
-    def password_changed(self, user: Mapping[str, Any]) -> None:
-        """Tell a user that the password was changed."""
-        self._outbox.put_if_free(partial(self._notify, "password_changed", user))
+    def tell(self, kind: str, user: Mapping[str, Any], *, codes_left: int | None = None) -> None:
+        """Send a user a mail without a link, such as ``"factor_added"``."""
+        self._outbox.put_if_free(partial(self._notify, kind, user, codes_left))
 
     def linked(self, user_id: Id) -> None:
         """Tell a user that there is a new way to sign in."""
@@ -181,8 +181,11 @@ class Messages:
         proof = await self._proofs.issue("reset", self._id(user), {"address": address})
         await self._send("restored", user, address, proof)
 
-    async def _notify(self, kind: str, user: Mapping[str, Any]) -> None:
-        await self._send(kind, user, user[self._address], None)
+    async def _notify(
+        self, kind: str, user: Mapping[str, Any], codes_left: int | None = None
+    ) -> None:
+        if folded_address(user.get(self._address)) is not None:
+            await self._send(kind, user, user[self._address], None, codes_left)
 
     async def _send_proof(self, purpose: Purpose, user: Mapping[str, Any], **data: Any) -> None:
         """Send a link to the stored address, which a similar one in a request cannot redirect."""
@@ -203,13 +206,21 @@ class Messages:
             return False
         return not await throttle.take(name, user_id, _PER_HOUR, "1h")
 
-    async def _send(self, kind: str, user: Mapping[str, Any], to: str, proof: Proof | None) -> None:
+    async def _send(
+        self,
+        kind: str,
+        user: Mapping[str, Any],
+        to: str,
+        proof: Proof | None,
+        codes_left: int | None = None,
+    ) -> None:
         mail = Mail(
             kind=kind,
             to=to,
             sender=self._sender,
             link=None if proof is None else self._links[_LINK_OF[kind]].format(token=proof.token),
             code=None if proof is None else proof.code,
+            codes_left=codes_left,
             expires=None if proof is None else datetime.fromtimestamp(proof.expires_at / 1000, UTC),
         )
         subject, text, html = self._texts.get(kind, built_in_text)(mail, self._locale)

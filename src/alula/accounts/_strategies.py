@@ -18,12 +18,23 @@ from alula.errors import Conflict, NotAuthenticated
 from alula.hooks import Next
 from alula.types import Id, is_mapping
 
-__all__ = ["LinkStrategy", "ProvedAddresses", "RegisterStrategy", "bind_browser", "browser_of"]
+__all__ = [
+    "LinkStrategy",
+    "ProvedAddresses",
+    "RegisterStrategy",
+    "bind_browser",
+    "browser_of",
+    "same_password",
+    "skip_second_step",
+    "skips_second_step",
+]
 
 _COOKIE: Final = "__Host-link"
 _COOKIE_SECONDS: Final = 600  # as long as the link is valid
 _BROWSER: Final = "browser of accounts"
 """The attribute of params with the secret of the browser that asks for a link."""
+_SKIPS: Final = "second step of accounts is skipped"
+"""The attribute of params of a check of a password after which no second factor is asked for."""
 
 
 _Redeem: TypeAlias = Callable[
@@ -104,22 +115,8 @@ class LinkStrategy(AuthenticationStrategy):
         record = await entities.get(proof.user_id, params)
         attempt = current_attempt(self.authentication)
         if attempt is not None:
-            attempt.confirm = self._confirmation(record, params)
+            attempt.confirm = same_password(self.authentication, record, params)
         return {"authentication": {"strategy": self.name}, entities.name: record}
-
-    def _confirmation(
-        self, record: Mapping[str, Any], params: Params
-    ) -> Callable[[], Awaitable[None]]:
-        """Return what refuses the sign-in if the password has changed meanwhile."""
-        service = self.authentication
-        entities, user_id = service.entities, service.entities.id_of(record)
-
-        async def confirm() -> None:
-            now = await entities.get(user_id, params)
-            if any(now.get(name) != record.get(name) for name in service.secret_fields):
-                raise NotAuthenticated("Invalid login")
-
-        return confirm
 
 
 class ProvedAddresses(Extension):
@@ -168,6 +165,41 @@ async def bind_browser(context: HookContext, next: Next) -> None:
     headers: dict[str, Any] = context.http.get("headers") or {}
     cookie = format_cookie(_COOKIE, secret, max_age=_COOKIE_SECONDS, same_site="lax")
     context.http["headers"] = {**headers, "Set-Cookie": cookie}
+
+
+def same_password(
+    authentication: Any, record: Mapping[str, Any], params: Params
+) -> Callable[[], Awaitable[None]]:
+    """Return what refuses a sign-in if the password has changed meanwhile.
+
+    Args:
+        authentication: The authentication service.
+        record: The user at the beginning, with the hash of the password.
+        params: The params of the sign-in.
+
+    Raises:
+        NotAuthenticated: By what is returned: it has.
+    """
+    entities, user_id = authentication.entities, authentication.entities.id_of(record)
+
+    async def confirm() -> None:
+        now = await entities.get(user_id, params)
+        if any(now.get(name) != record.get(name) for name in authentication.secret_fields):
+            raise NotAuthenticated("Invalid login")
+
+    return confirm
+
+
+def skip_second_step(params: Params) -> Params:
+    """Return params for a check of the password of a caller who has just signed in."""
+    skipping = params.copy()
+    skipping[_SKIPS] = True
+    return skipping
+
+
+def skips_second_step(params: Params) -> bool:
+    """Tell whether params are from `skip_second_step`."""
+    return params.get(_SKIPS) is True
 
 
 def browser_of(params: Params) -> str | None:

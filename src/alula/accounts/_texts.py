@@ -79,6 +79,33 @@ _EN: Final[Mapping[str, _Words]] = {
         "sign in here, in the browser in which you have asked for this link:",
         "If you have not asked for it, ignore this mail.",
     ),
+    "factor_added": _Words(
+        "Signing in now takes a code",
+        "your account now has a second factor: signing in takes a code of your app.",
+        "If it was not you, somebody was signed in as you. Change your password, and ask us for"
+        " help.",
+    ),
+    "factor_removed": _Words(
+        "Signing in takes no code any more",
+        "the second factor of your account was removed: your password alone signs in.",
+        "If it was not you, change your password at once.",
+    ),
+    "recovery_used": _Words(
+        "A recovery code was used",
+        "somebody has signed in to your account with one of your recovery codes.",
+        "If it was not you, change your password at once, and make new recovery codes.",
+    ),
+    "recovery_renewed": _Words(
+        "You have new recovery codes",
+        "new recovery codes were made for your account. The old ones do not count any more.",
+        "If it was not you, change your password at once, and make new recovery codes.",
+    ),
+    "factor_guessed": _Words(
+        "Somebody tries to guess your codes",
+        "there were too many wrong codes for your account, from somebody who knows your password or"
+        " reads your mails. Codes of your app do not count for some time.",
+        "If it was not you, change your password at once.",
+    ),
 }
 
 _DE: Final[Mapping[str, _Words]] = {
@@ -131,6 +158,35 @@ _DE: Final[Mapping[str, _Words]] = {
         "melden Sie sich hier an, in dem Browser, in dem Sie diesen Link angefordert haben:",
         "Wenn Sie ihn nicht angefordert haben, brauchen Sie nichts zu tun.",
     ),
+    "factor_added": _Words(
+        "Zum Anmelden gehört jetzt ein Code",
+        "Ihr Konto hat jetzt einen zweiten Faktor: Zum Anmelden gehört ein Code aus Ihrer App.",
+        "Wenn Sie es nicht waren, war jemand mit Ihrem Konto angemeldet. Ändern Sie Ihr Passwort,"
+        " und bitten Sie uns um Hilfe.",
+    ),
+    "factor_removed": _Words(
+        "Zum Anmelden gehört kein Code mehr",
+        "der zweite Faktor Ihres Kontos wurde entfernt: Zum Anmelden genügt Ihr Passwort.",
+        "Wenn Sie es nicht waren, ändern Sie sofort Ihr Passwort.",
+    ),
+    "recovery_used": _Words(
+        "Ein Wiederherstellungscode wurde benutzt",
+        "jemand hat sich mit einem Ihrer Wiederherstellungscodes angemeldet.",
+        "Wenn Sie es nicht waren, ändern Sie sofort Ihr Passwort, und lassen Sie sich neue"
+        " Wiederherstellungscodes geben.",
+    ),
+    "recovery_renewed": _Words(
+        "Sie haben neue Wiederherstellungscodes",
+        "für Ihr Konto gibt es neue Wiederherstellungscodes. Die alten gelten nicht mehr.",
+        "Wenn Sie es nicht waren, ändern Sie sofort Ihr Passwort, und lassen Sie sich neue"
+        " Wiederherstellungscodes geben.",
+    ),
+    "factor_guessed": _Words(
+        "Jemand versucht, Ihre Codes zu erraten",
+        "für Ihr Konto gab es zu viele falsche Codes, von jemandem, der Ihr Passwort kennt oder"
+        " Ihre E-Mails liest. Codes Ihrer App gelten einige Zeit nicht.",
+        "Wenn Sie es nicht waren, ändern Sie sofort Ihr Passwort.",
+    ),
 }
 
 KINDS: Final = tuple(_EN)
@@ -139,6 +195,10 @@ KINDS: Final = tuple(_EN)
 _WORDS: Final[Mapping[str, Mapping[str, _Words]]] = {"en": _EN, "de": _DE}
 _GREETING: Final = {"en": "Hello,", "de": "Guten Tag,"}
 _CODE: Final = {"en": "Or type this code:", "de": "Oder geben Sie diesen Code ein:"}
+_CODES_LEFT: Final = {
+    "en": "Recovery codes that are left: {}.",
+    "de": "Wiederherstellungscodes, die noch gelten: {}.",
+}
 _UNTIL: Final = {"en": "The link is valid until {} UTC.", "de": "Der Link gilt bis {} UTC."}
 
 
@@ -161,6 +221,9 @@ def built_in_text(mail: Mail, locale: str) -> tuple[str, str, str]:
     if mail.expires is not None:
         until = _UNTIL[locale].format(mail.expires.strftime("%Y-%m-%d %H:%M"))
         parts.append((until, escape(until)))
+    if mail.codes_left is not None:
+        left = _CODES_LEFT[locale].format(mail.codes_left)
+        parts.append((left, escape(left)))
     if words.after:
         parts.append((words.after, escape(words.after)))
     text = "\n\n".join(plain for plain, _ in parts) + "\n"

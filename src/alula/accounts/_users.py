@@ -7,12 +7,15 @@ stored is completed directly around the method, behind all other hooks.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 from alula._context import HookContext
+from alula._events import emit_unless_held
 from alula._service import ServiceHandle, owning_handle
 from alula.accounts._addresses import folded_address
+from alula.accounts._events import Events
 from alula.accounts._refusals import refusal
 from alula.authentication import HashedPassword
 from alula.authentication._entities import changed_properties, record_ids
@@ -81,6 +84,7 @@ class UserHooks:
         proofs: The store of links and codes.
         rules: The rules of passwords.
         news: Gets to know what has happened.
+        events: Tells own code what has happened.
         address: The property of the address.
         verified: The property that says whether the address is proved.
         asks_for_proof: Whether new users get a mail that asks them to prove the address.
@@ -91,6 +95,7 @@ class UserHooks:
         proofs: Any,
         rules: PasswordRules,
         news: News,
+        events: Events,
         *,
         address: str,
         verified: str,
@@ -99,6 +104,7 @@ class UserHooks:
         self._proofs = proofs
         self._rules = rules
         self._news = news
+        self._events = events
         self._address = address
         self._verified = verified
         self._asks_for_proof = asks_for_proof
@@ -117,6 +123,7 @@ class UserHooks:
         changes = {"create", "update", "patch"}.intersection(owner.hook_methods())
         owner.hook_table.add_outermost(self.check_client, changes)
         owner.add_innermost(self.complete, changes)
+        owner.add_innermost(self.tell_removed, {"remove"}.intersection(owner.hook_methods()))
         forget_removed_users(users, id_name, self._proofs.forget)
 
     async def check_client(self, context: HookContext, next: Next) -> None:
@@ -162,6 +169,33 @@ class UserHooks:
         if context.method == "create" and self._asks_for_proof:
             ids = record_ids(context.result, None, self._id) or ()
             news += [(self._news.signed_up, user_id) for user_id in ids]
+        self._emit_changes(context, completed)
+
+    async def tell_removed(self, context: HookContext, next: Next) -> None:
+        """Tell own code of users who are removed."""
+        await next()
+        self._emit(context, ["removed"])
+
+    def _emit_changes(self, context: HookContext, records: Sequence[object]) -> None:
+        """Tell own code of a new user, or of what was changed of users."""
+        params = context.params
+        accounts: Mapping[str, Any] = params.get("accounts", {})
+        if context.method == "create":
+            # By a client, or by accounts for somebody who comes from a provider.
+            is_sign_up = params.provider is not None or accounts.get("action") == "create"
+            self._emit(context, ["signed_up"] if is_sign_up else [])
+            return
+        names: list[Any] = [*accounts.get("events", ())]
+        changed = {name for record in records for name in changed_properties(record)}
+        # A renewed hash is of the same password.
+        if not changed.isdisjoint(self._passwords) and not params.get("renews_password"):
+            names.append("password_changed")
+        self._emit(context, names)
+
+    def _emit(self, context: HookContext, names: Sequence[Any]) -> None:
+        for user_id in record_ids(context.result, context.id, self._id) or ():
+            for name in names:
+                emit_unless_held(context, partial(self._events.emit, name, user_id))
 
     def _checked(self, record: object, method: str) -> object:
         """Return what a client may set of a user.

@@ -126,6 +126,21 @@ class UsedValues:
         self._channels.signal(self._topic, [key, until])
         return True
 
+    async def take_try(self, key: str, until: int, tries: int) -> bool:
+        """Take one of the tries of a value that is not used up; return whether there was one.
+
+        Args:
+            key: Its key.
+            until: When it expires, in milliseconds since 1970.
+            tries: How many it has from the beginning.
+        """
+        if await self._times.read(key):
+            return False
+        for number in range(tries):
+            if await self.use_up(self.key_of(f"try {number}\0{key}"), until):
+                return True
+        return False
+
     def _remember(self, used: Any) -> None:
         """Remember a value that another process has used up."""
         key, until = used
@@ -189,3 +204,15 @@ class OneTimeSeal:
     async def use_up(self, sealed: SealedValue) -> bool:
         """Mark a value as used, and return whether this was its first use."""
         return await self._used.use_up(sealed.key, sealed.until)
+
+    async def take_try(self, sealed: SealedValue, tries: int) -> bool:
+        """Take one of the tries that a value has, and return whether there was one.
+
+        It is for values that come with something that can be guessed, such as a code. A value that
+        is used up has no tries.
+
+        Args:
+            sealed: The value.
+            tries: How many it has from the beginning.
+        """
+        return await self._used.take_try(sealed.key, sealed.until, tries)

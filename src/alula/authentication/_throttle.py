@@ -174,8 +174,34 @@ class Throttle(Extension):
             >>> asyncio.run(throttle.take("reset mails", "user 1", 3, "1h"))
             0
         """
+        cost = self._own_cost(name, key, tries, window)
+        return ceil(await self._spent.spend([cost]) / 1000)
+
+    async def give_back(self, name: str, key: str, tries: int, window: Duration) -> None:
+        """Give back a try that `take` took, where only failures count.
+
+        Args:
+            name: As for `take`.
+            key: As for `take`.
+            tries: As for `take`.
+            window: As for `take`.
+
+        Examples:
+            >>> import asyncio
+            >>> from alula.authentication import Throttle
+            >>> throttle, codes = Throttle(), ("codes", "user 1", 1, "24h")
+            >>> async def two_right_codes() -> list[int]:
+            ...     first = await throttle.take(*codes)
+            ...     await throttle.give_back(*codes)
+            ...     return [first, await throttle.take(*codes)]
+            >>> asyncio.run(two_right_codes())
+            [0, 0]
+        """
+        await self._spent.refund([self._own_cost(name, key, tries, window)])
+
+    def _own_cost(self, name: str, key: str, tries: int, window: Duration) -> Cost:
         budget = _budget(name, tries, milliseconds_of(window, f"throttle: {name}"))
-        return ceil(await self._spent.spend([Cost(self._key("own", name, key), budget)]) / 1000)
+        return Cost(self._key("own", name, key), budget)
 
     # -- as an extension -----------------------------------------------------------------------
 
