@@ -191,7 +191,7 @@ class TestAStream:
     async def test_has_headers_for_proxies(self, connect):
         stream = await connect("/messages")
         assert stream.status == 200
-        assert stream.headers["content-type"] == "text/event-stream; charset=utf-8"
+        assert stream.headers["content-type"] == "text/event-stream"
         assert stream.headers["cache-control"] == "no-cache, no-transform"
         assert stream.headers["x-accel-buffering"] == "no"
         assert stream.headers["vary"] == "Accept"
