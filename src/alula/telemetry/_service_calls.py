@@ -123,6 +123,18 @@ def forward_trace(context: HookContext) -> None:
         context.params = Params(context.params, headers={**trace_headers, **headers})
 
 
+def _description_of(
+    path: str, method: str, provider: str | None, is_live: bool
+) -> tuple[str, Attributes]:
+    """Return the name of the spans of a method, and the attributes of spans and measurements."""
+    return f"{path} {method}", {
+        "rpc.system.name": "alula",
+        "rpc.method": f"{path}/{method}",
+        "alula.provider": provider or "server",
+        **({"alula.live": "true"} if is_live else {}),
+    }
+
+
 def _call_observer(tracer: Tracer, meter: Meter) -> AroundHook:
     """Return the around hook that makes a span and measurements of each call."""
     duration = duration_histogram(meter, "rpc.server.call.duration", "Duration of service calls.")
@@ -142,15 +154,7 @@ def _call_observer(tracer: Tracer, meter: Meter) -> AroundHook:
         key = (context.path, context.method, provider, is_live)
         description = descriptions.get(key)
         if description is None:
-            description = descriptions[key] = (
-                f"{context.path} {context.method}",
-                {
-                    "rpc.system.name": "alula",
-                    "rpc.method": f"{context.path}/{context.method}",
-                    "alula.provider": provider or "server",
-                    **({"alula.live": "true"} if is_live else {}),
-                },
-            )
+            description = descriptions[key] = _description_of(*key)
         name, attributes = description
         # A call of the server's own code has no remote caller, whatever its params say, and a list
         # is read because of somebody else's call.
