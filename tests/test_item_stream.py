@@ -154,10 +154,12 @@ async def test_an_error_comes_once_and_ends_it():
         yield 1
         raise ValueError("no")
 
-    stream = ItemStream(fails(), "fails")
+    stream, heard = ItemStream(fails(), "fails"), []
+    stream.on_error(heard.append)
     assert await anext(stream) == 1
-    with pytest.raises(ValueError, match="no"):
+    with pytest.raises(ValueError, match="no") as caught:
         await anext(stream)
+    assert heard == [caught.value]
     assert [item async for item in stream] == []
 
 
