@@ -24,7 +24,7 @@ from tests.express.asgi_client import call
 
 from alula import Params
 from alula.accounts import Accounts, MemoryMailer
-from alula.authentication import Attempt, _sealed
+from alula.authentication import Attempt, AuthenticationStrategy, _sealed
 from alula.errors import BadRequest, Conflict, NotAuthenticated, NotFound, TooManyRequests
 from alula.express import error_handler, express, json, rest
 
@@ -399,6 +399,23 @@ async def test_recovery_codes(stores, phone):
     await world.app.teardown()
 
 
+async def test_two_renewals_of_recovery_codes_at_once(phone):
+    world, me = await world_with_factor(phone)
+    renewal, others = world.app.service("account/recovery-codes"), []
+
+    async def be_faster(context):
+        if not others:
+            others.append(None)
+            others[0] = await renewal.create({}, me)
+
+    world.app.service("credentials").hooks(before={"patch": [be_faster]})
+    with pytest.raises(Conflict, match="have just changed"):
+        await renewal.create({}, me)
+    assert len(await world.app.service("credentials").find(query={"kind": "recovery"})) == 10
+    code = others[0]["recoveryCodes"][0]
+    assert await enter(world, await by_recovery_code(world, code))
+
+
 async def test_recovery_codes_of_others_and_what_is_none(phone, monkeypatch):
     world, _ = await world_with_factor(phone)
     await world.app.service("users").create({**ADA, **BOB})
@@ -452,6 +469,20 @@ async def test_own_code_that_signs_in_asks_for_the_factor_and_a_passkey_does_not
         assert error.value.data["code"] == "second_factor"
     passkey = ["hwk", "user"]
     assert await world.authentication.sign_in({"id": 1}, Params(FROM_AFAR), methods=passkey)
+
+
+class Door(AuthenticationStrategy):
+    """Lets everybody in, as a strategy of an owner that nothing has to confirm."""
+
+    async def authenticate(self, authentication, params):
+        user = await self.app.service("users").get(1)
+        return {"authentication": {"strategy": self.name}, "user": user}
+
+
+async def test_a_strategy_of_the_owner_asks_for_the_factor(phone):
+    world, _ = await world_with_factor(phone)
+    world.authentication.offer("door", Door(), parses=False, signs_in=True)
+    assert await refused(world, {"strategy": "door"}) == "second_factor"
 
 
 async def test_attempts_without_a_user_pass(phone):
