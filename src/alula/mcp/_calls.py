@@ -15,8 +15,7 @@ from alula.errors import FrameworkError, NotAuthenticated, PayloadTooLarge, Time
 from alula.express import ExpressApplication, Request, Response
 from alula.express._middleware.error_handler import reporter
 from alula.mcp._tools import ServiceTool, Toolbox
-from alula.outgoing import public_part
-from alula.types import UNSET
+from alula.outgoing import public_result
 
 __all__ = ["Exchange"]
 
@@ -94,8 +93,7 @@ class Exchange:
             if not limit.expired():
                 raise
             raise Timeout(f"The call took longer than {self._timeout:g} seconds") from None
-        body = context.result if context.dispatch is UNSET else context.dispatch
-        return dumps(public_part(body)).decode()
+        return dumps(public_result(context)).decode()
 
     def _params(self, query: dict[str, Any], route: dict[str, str]) -> Params:
         """Return the params of a call, with what middleware has set, as over REST."""
