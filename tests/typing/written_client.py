@@ -7,8 +7,10 @@ Written by `alula client`; run it again after the services have changed.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict, overload
+from collections.abc import Mapping
+from typing import Any, Literal, NotRequired, Protocol, Required, TypedDict, overload
 
+from alula import Page
 from alula.client import (
     Client,
     ClientService,
@@ -19,8 +21,12 @@ from alula.client import (
 )
 
 __all__ = [
+    "Authentication",
+    "AuthenticationCreate",
+    "AuthenticationService",
     "People",
     "PeoplePlace",
+    "SyncAuthenticationService",
     "TeamsTeamTasks",
     "authentication",
     "calc",
@@ -53,6 +59,15 @@ class TeamsTeamTasks(TypedDict):
     done: bool
     tags: list[str]
     kind: Literal['a', 'b']
+
+
+AuthenticationCreate = dict[str, Any]
+
+
+class Authentication(TypedDict):
+    accessToken: str
+    authentication: dict[str, Any]
+    user: dict[str, Any]
 
 
 @overload
@@ -118,10 +133,22 @@ def users(client: Client | SyncClient) -> Any:
     return client.service('users')
 
 
+class AuthenticationService(Protocol):
+    async def create(self, data: AuthenticationCreate, *, query: Mapping[str, Any] = ..., headers: Mapping[str, str] = ..., connection: Mapping[str, Any] = ...) -> Authentication: ...
+
+    async def remove(self, id: None, *, query: Mapping[str, Any] = ..., headers: Mapping[str, str] = ..., connection: Mapping[str, Any] = ...) -> Authentication: ...
+
+
+class SyncAuthenticationService(Protocol):
+    def create(self, data: AuthenticationCreate, *, query: Mapping[str, Any] = ..., headers: Mapping[str, str] = ..., connection: Mapping[str, Any] = ...) -> Authentication: ...
+
+    def remove(self, id: None, *, query: Mapping[str, Any] = ..., headers: Mapping[str, str] = ..., connection: Mapping[str, Any] = ...) -> Authentication: ...
+
+
 @overload
-def authentication(client: Client) -> ClientService: ...
+def authentication(client: Client) -> AuthenticationService: ...
 @overload
-def authentication(client: SyncClient) -> SyncService: ...
+def authentication(client: SyncClient) -> SyncAuthenticationService: ...
 def authentication(client: Client | SyncClient) -> Any:
     """Return the service."""
     return client.service('authentication')

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 from tests.client.faking import faked
+from tests.interop import typed_endpoints
 from tests.openapi.described import make_app
 
 from alula._cli.commands.client import client_code
@@ -15,6 +16,7 @@ from alula._cli.commands.openapi import describe_as_json
 from alula.client import create_sync_client, rest
 
 WRITTEN = Path(__file__).parents[2] / "typing" / "written_client.py"
+ENDPOINTS = WRITTEN.with_name("written_endpoints.py")
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +55,12 @@ class TestTheReferenceDescription:
 
     def test_it_has_a_type_and_a_function_for_each_service(self, code):
         assert module_of(code).__all__ == [
+            "Authentication",
+            "AuthenticationCreate",
+            "AuthenticationService",
             "People",
             "PeoplePlace",
+            "SyncAuthenticationService",
             "TeamsTeamTasks",
             "authentication",
             "calc",
@@ -75,6 +81,70 @@ class TestTheReferenceDescription:
         sync = create_sync_client().configure(rest("http://here").fetch())
         assert module.jobs(sync) is sync.service("jobs")
         assert module.jobs(sync).start.__name__ == "start"
+
+
+class TestServicesOfOnesOwn:
+    @pytest.fixture
+    def code(self):
+        return client_code(json.loads(describe_as_json(typed_endpoints.make_app())))
+
+    def test_the_checked_file_is_current(self, code):
+        command = "alula client tests.interop.typed_endpoints:make_app"
+        assert ENDPOINTS.read_text() == code, f"write it anew: {command} > {ENDPOINTS.name}"
+
+    def test_they_are_called_like_any_service(self, code):
+        client, _ = faked()
+        found = module_of(code).articles(client)
+        assert found is client.service("articles")
+        assert found.ping.__name__ == "ping"
+
+    def test_methods_that_stream_are_left_out(self, code):
+        assert "async for" not in code
+        assert "    async def ask(" not in code
+
+    def test_of_a_url(self):
+        place = {"name": "year", "in": "path", "required": True, "schema": {"type": "integer"}}
+        query = {"name": "a-b", "in": "query", "required": True, "schema": {"type": "string"}}
+        body = {"content": {"application/json": {"schema": {"type": "array", "items": {}}}}}
+        empty = {"204": {"description": "empty"}}
+        update = {
+            "operationId": "lines.update",
+            "tags": ["lines"],
+            "parameters": [query],
+            "requestBody": body,
+            "responses": {"200": body, **empty},
+        }
+        clear = {"operationId": "lines.clear", "tags": ["lines"], "responses": empty}
+        ask = {
+            "operationId": "lines.ask",
+            "tags": ["lines"],
+            "responses": {"200": {"content": {"text/event-stream": {}}}},
+        }
+        paths = {
+            "/{year}/lines": {"parameters": [place], "put": update},
+            "/{year}/lines/clear": {"parameters": [place], "post": clear},
+            "/{year}/lines/ask": {"parameters": [place], "post": ask},
+        }
+        described = {
+            "info": {"title": "API"},
+            "tags": [{"name": "lines"}],
+            "paths": paths,
+            "components": {"schemas": {}},
+        }
+        code = client_code(described)
+        more = "headers: Mapping[str, str] = ..., connection: Mapping[str, Any] = ..."
+        route = "route: Mapping[str, Any]"
+        assert (
+            f"    def update(self, id: None, data: list[Any], *, query: LinesUpdateQuery, {route},"
+            f" {more}) -> list[Any] | None: ...\n"
+        ) in code
+        assert (
+            f"    def clear(self, data: None = None, *, query: Mapping[str, Any] = ..., {route},"
+            f" {more}) -> None: ...\n"
+        ) in code
+        assert "ask(" not in code
+
+        assert "        'a-b': 'Required[str]',\n" in code
 
 
 class TestTypes:

@@ -1,6 +1,7 @@
 """`alula client`: writes a typed client for the services of an API, in Python or TypeScript.
 
-In Python, the records of the API become `TypedDict` classes, and each service becomes a function.
+In Python, the records of the API become `TypedDict` classes, and each service becomes a function. A
+service of the application's own also has a class with the types of its methods.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import typer
 
 from alula._cli.application import load_application
 from alula._cli.commands.openapi import describe_as_json
+from alula._cli.own_services import Operation, own_service
 from alula._cli.service_listing import identifier_of
 from alula._cli.terminal import UsageError, print_result, reporting_errors, stdout_to_stderr
 from alula.errors import FrameworkError
@@ -40,8 +42,10 @@ Written by `alula client`; run it again after the services have changed.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict, overload
+from collections.abc import Mapping
+from typing import Any, Literal, NotRequired, Protocol, Required, TypedDict, overload
 
+from alula import Page
 from alula.client import (
     Client,
     ClientService,
@@ -74,19 +78,21 @@ _PYTHON_TYPES: Final = {
 }
 # A service called `list` must not replace a name that the module itself uses.
 _NAMES_OF_THE_HEAD: Final = frozenset(
-    {"Any", "Client", "ClientService", "Literal", "SyncClient", "SyncService", "TypedDict"}
+    {"Any", "Client", "ClientService", "Literal", "Mapping", "NotRequired", "Page", "Protocol"}
+    | {"Required", "SyncClient", "SyncService", "TypedDict"}
     | {"TypedService", "TypedSyncService", "bool", "dict", "float", "int", "list", "overload"}
     | {"annotations", "str"}
 )
 _SCHEMES: Final = ("http://", "https://")
 _SCHEMA_REFERENCE: Final = "#/components/schemas/"
+_PAGE: Final = frozenset({"total", "limit", "skip", "data"})
 
 
 InTypeScript = Annotated[
     bool,
     typer.Option(
-        "--typescript",
-        help="Write TypeScript for front ends of FeathersJS, in place of Python. Takes no URL.",
+        "--typescript/--python",
+        help="Write TypeScript for front ends of FeathersJS, which takes no URL; or Python.",
     ),
 ]
 
@@ -169,21 +175,21 @@ def client_code(description: JsonObject) -> str:
 
 
 def _service_function(path: str, description: JsonObject, records: _RecordTypes) -> str:
-    addressed = [
-        (address, operation)
+    found = [
+        Operation(operation.get("operationId", "").rpartition(".")[2], address, item, operation)
         for address, item in description["paths"].items()
         for operation in item.values()
         if is_mapping(operation) and path in operation.get("tags", ())
     ]
-    operations = [operation for _, operation in addressed]
+    operations = [each.operation for each in found]
     name = records.reserve_name(path.lower())
     schema_name = next(filter(None, map(record_schema, operations)), None)
+    classes = ""
     # The name of a custom method is the last segment of its address.
-    named = [(at, of.get("operationId", "").rpartition(".")[2]) for at, of in addressed]
     methods = tuple(
-        method
-        for address, method in named
-        if method not in STANDARD_METHODS and address.endswith(f"/{method}")
+        each.method
+        for each in found
+        if each.method not in STANDARD_METHODS and each.address.endswith(f"/{each.method}")
     )
     arguments = [repr(path)]
     async_type, sync_type = "ClientService", "SyncService"
@@ -191,9 +197,11 @@ def _service_function(path: str, description: JsonObject, records: _RecordTypes)
         record = records.type_name(schema_name)
         arguments.append(record)
         async_type, sync_type = f"TypedService[{record}]", f"TypedSyncService[{record}]"
+    elif (own := own_service(records.class_name(path), found, records)) is not None:
+        async_type, sync_type, classes = own.classes(records.reserve_name)
     if methods:
         arguments.append(f"methods={methods!r}")
-    return _SERVICE_FUNCTION.format(
+    return classes + _SERVICE_FUNCTION.format(
         name=name, async_type=async_type, sync_type=sync_type, arguments=", ".join(arguments)
     )
 
@@ -225,29 +233,58 @@ class _RecordTypes:
         self._type_names: dict[str, str] = {}
         self._definitions: dict[str, str] = {}
 
-    def type_name(self, schema_name: str) -> str:
-        """Return the name of the type of a schema; define it at its first use."""
+    def type_name(self, schema_name: str, *, is_sent: bool = False) -> str:
+        """Return the name of the type of a schema; define it at its first use.
+
+        Args:
+            schema_name: The name of the schema.
+            is_sent: Whether clients send it: then properties that are not required may be missing.
+        """
         if schema_name in self._type_names:
             return self._type_names[schema_name]
-        words = re.findall(r"[^\W_]+", schema_name)
-        name = self.reserve_name("".join(word[:1].upper() + word[1:] for word in words))
+        name = self.reserve_name(self.class_name(schema_name))
         self._type_names[schema_name] = name  # before its properties: they may refer to it
         schema = self._schemas.get(schema_name, {})
         properties = {
-            key: self._annotation(value) for key, value in schema.get("properties", {}).items()
+            key: self.annotation(value, is_sent=is_sent)
+            for key, value in schema.get("properties", {}).items()
         }
-        if not properties:
-            code = f"\n\n{name} = dict[str, Any]\n"
-        elif all(key.isidentifier() and not keyword.iskeyword(key) for key in properties):
+        if is_sent:  # what comes back has all of them
+            needed = schema.get("required", ())
+            properties = {
+                key: value if key in needed else f"NotRequired[{value}]"
+                for key, value in properties.items()
+            }
+        if properties:
+            self._define(name, properties)
+        else:
+            self._definitions[name] = f"\n\n{name} = dict[str, Any]\n"
+        return name
+
+    @staticmethod
+    def class_name(text: str) -> str:
+        """Return the name of a class for something: ``TeamsTeamTasks`` of ``teams/:team/tasks``."""
+        words = re.findall(r"[^\W_]+", text)
+        return "".join(word[:1].upper() + word[1:] for word in words)
+
+    def define(self, wanted: str, properties: Mapping[str, str], *, is_total: bool = True) -> str:
+        """Define a type with these properties, and return its name."""
+        name = self.reserve_name(wanted)
+        self._define(name, properties, is_total=is_total)
+        return name
+
+    def _define(self, name: str, properties: Mapping[str, str], *, is_total: bool = True) -> None:
+        option = "" if is_total else ", total=False"
+        if all(key.isidentifier() and not keyword.iskeyword(key) for key in properties):
             fields = "".join(f"    {key}: {value}\n" for key, value in properties.items())
-            code = f"\n\nclass {name}(TypedDict):\n{fields}"
+            code = f"\n\nclass {name}(TypedDict{option}):\n{fields}"
         else:
             # A class cannot have fields with names such as "a-b". All of them are written by
             # `repr`, so that no text of a description ends its quotes and becomes code.
             fields = "".join(f"        {key!r}: {value!r},\n" for key, value in properties.items())
-            code = f"\n\n{name} = TypedDict(\n    {name!r},\n    {{\n{fields}    }},\n)\n"
+            option = option and f"   {option[1:]},\n"
+            code = f"\n\n{name} = TypedDict(\n    {name!r},\n    {{\n{fields}    }},\n{option})\n"
         self._definitions[name] = code
-        return name
 
     def reserve_name(self, wanted: str) -> str:
         """Return an identifier that is not used yet, and reserve it."""
@@ -261,12 +298,13 @@ class _RecordTypes:
         """Yield the code of each type."""
         return iter(self._definitions.values())
 
-    def _annotation(self, schema: object) -> str:
+    def annotation(self, schema: object, *, is_sent: bool = False) -> str:
         """Return the annotation of a schema, ``Any`` if Python has no type for it."""
         if not is_mapping(schema):
             return "Any"
         if "$ref" in schema:
-            return self.type_name(schema["$ref"].removeprefix(_SCHEMA_REFERENCE))
+            name = schema["$ref"].removeprefix(_SCHEMA_REFERENCE)
+            return self.type_name(name, is_sent=is_sent)
         if "const" in schema or "enum" in schema:
             values = schema.get("enum", [schema.get("const")])
             # `Literal` takes no floats, lists or objects.
@@ -275,11 +313,13 @@ class _RecordTypes:
             return f"Literal[{', '.join(map(repr, values))}]"
         for word in ("anyOf", "oneOf"):
             if word in schema:
-                return _union(map(self._annotation, schema[word]))
+                return _union(self.annotation(each, is_sent=is_sent) for each in schema[word])
+        if _PAGE.issubset(schema.get("properties", ())):
+            return f"Page[{self.annotation(schema['properties']['data'].get('items'))}]"
         json_type = schema.get("type")
         json_types: list[Any] = json_type if is_list(json_type) else [json_type]
         return _union(
-            f"list[{self._annotation(schema.get('items'))}]"
+            f"list[{self.annotation(schema.get('items'), is_sent=is_sent)}]"
             if name == "array"
             else _PYTHON_TYPES.get(name, "Any")
             for name in json_types
