@@ -242,7 +242,7 @@ async def test_tokens_of_a_user_that_say_the_same_are_equal(todos, lists, change
 class SignIn:
     """What the authentication service keeps of a user."""
 
-    error = None
+    error = hidden_user = None
 
     def check(self):
         if self.error is not None:

@@ -9,7 +9,7 @@ import time
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypedDict
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from alula.errors import BadRequest
@@ -37,6 +37,13 @@ class _Grant(NamedTuple):
 
     user: Mapping[str, Any]
     request: Mapping[str, str]
+
+
+class _Credentials(TypedDict):
+    """As the arguments of `alula.accounts.openid`."""
+
+    client_id: str
+    client_secret: str
 
 
 class FakeProvider:
@@ -123,7 +130,7 @@ class FakeProvider:
         return self._server.url
 
     @property
-    def credentials(self) -> dict[str, str]:
+    def credentials(self) -> _Credentials:
         """``client_id`` and ``client_secret``, for `alula.accounts.openid`."""
         return {"client_id": self.client_id, "client_secret": self.client_secret}
 
