@@ -12,8 +12,7 @@ from urllib.parse import quote
 
 from alula._context import HookContext
 from alula.errors import MethodNotAllowed
-from alula.outgoing._redaction import result_to_encode
-from alula.types import STANDARD_METHODS
+from alula.types import STANDARD_METHODS, UNSET
 
 __all__ = [
     "EXCHANGE_EXTENSION",
@@ -119,11 +118,14 @@ def response_for(context: HookContext) -> Response:
     ``context.http`` takes precedence. Without it, the status is 303 with a location, 204 for an
     empty result (None, False, 0, ""), 201 for ``create`` unless it streams, and 200 otherwise.
     """
-    body = result_to_encode(context)
+    # Written out here, as for the status below: each call of REST comes by.
+    body = context.result if context.dispatch is UNSET else context.dispatch
     http = context.http
     if not http:
         if body or not isinstance(body, SCALARS):
-            return _status_of(context), _NO_HEADERS, body
+            # What a stream stands for is not created before its end.
+            is_created = context.method == "create" and not context.streams
+            return 201 if is_created else 200, _NO_HEADERS, body
         return 204, _NO_HEADERS, None
     headers = dict(http.get("headers") or {})
     location = http.get("location")
@@ -138,10 +140,5 @@ def response_for(context: HookContext) -> Response:
         elif not body and isinstance(body, SCALARS):
             status = 204
         else:
-            status = _status_of(context)
+            status = 201 if context.method == "create" and not context.streams else 200
     return status, headers, None if status in _WITHOUT_BODY else body
-
-
-def _status_of(context: HookContext) -> int:
-    # What a stream stands for is not created before its end.
-    return 201 if context.method == "create" and not context.streams else 200
