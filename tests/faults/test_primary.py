@@ -9,6 +9,7 @@ import time
 import httpx2
 import pytest
 from tests.faults.serving import DATABASE, Site, site_on
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -115,6 +116,10 @@ async def test_what_was_acknowledged_is_there_and_nothing_is_there_twice(replica
                 await replica_set.kill_primary()
                 await answers_again(writers, running)
                 await replica_set.heal()
+            # Enough for a comparison, however slow the machine is.
+            marks, updates = writers.acknowledged["mark"], site.watch.commands
+            await eventually(lambda: len(marks) > updates["update"] > deaths)
+            await eventually(lambda: min(map(len, writers.acknowledged.values())) > deaths)
         finally:
             writers.stop()
             await running

@@ -17,6 +17,7 @@ EXTRAS = [
     for extra, lines in PROJECT["optional-dependencies"].items()
     if extra not in {"all", "embedded"}
     for line in lines
+    if not line.startswith("alula[")  # another extra, whose ranges are among these
 ]
 
 
