@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import sqlalchemy as sa
 from pymongo import AsyncMongoClient, ReadPreference
-from tests.live.test_lists import Client
+from tests.live.test_lists import Client, connection
+from tests.waiting import eventually
 
 from alula import App, Params
 from alula._live import live_lists_of
-from alula._live._sources import related_to
+from alula._live._notices import Notice
+from alula._live._sources import concerned_users, related_to
 from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService
 from alula.adapters.relations import belongs_to
@@ -142,3 +146,82 @@ async def test_services_that_are_related_to_each_other_are_found_once():
     app = App().use("people", people).use("posts", posts)
     found = [source.handle for source in related_to(app.service("posts"))]
     assert found == [app.service("people"), app.service("posts")]
+
+
+@pytest.fixture
+async def memberships():
+    """Todos of the teams of their caller, and the calls of `find` for lists."""
+    app = App()
+    app.use("members", MemoryService([{"id": 1, "user": "ann", "team": "red"}], start_id=2))
+    app.use("todos", MemoryService([{"id": 1, "team": "red"}, {"id": 2, "team": "blue"}]))
+    app.use("teams", MemoryService())
+    dependencies = {"teams": lambda team: team["users"], "/members": lambda each: [each["user"]]}
+    todos = app.service("todos").live(depends_on=dependencies, pause=0.001)
+    readers = []
+
+    async def of_own_teams(context):
+        user = context.params.user["id"]
+        readers.append(user)
+        found = await app.service("members").find(query={"user": user})
+        context.params.query["team"] = {"$in": [member["team"] for member in found]}
+
+    todos.hooks(before={"find": [of_own_teams]})
+    lists = live_lists_of(app)
+    await app.setup()
+    clients = [
+        await Client(lists, todos, connection(user={"id": user})).open() for user in ("ann", "bob")
+    ]
+    readers.clear()
+    yield app.service("members"), clients, readers
+    await app.teardown()
+
+
+async def test_only_the_lists_of_users_whom_a_new_record_names_are_read(memberships):
+    members, (ann, bob), readers = memberships
+    created = await members.create({"user": "bob", "team": "blue"})
+    await eventually(lambda: bob.kinds == ["snapshot", "entered"])
+    await members.remove(created["id"])
+    await eventually(lambda: bob.kinds == ["snapshot", "entered", "left"])
+    assert readers == ["bob", "bob"]
+    await members.patch(1, {"user": "bob"})  # whom it named before is not known
+    await eventually(lambda: ann.kinds == ["snapshot", "left"])
+    await eventually(lambda: bob.kinds == ["snapshot", "entered", "left", "entered"])
+
+
+async def test_many_changes_of_a_dependency_read_a_list_once_a_second(memberships):
+    members, (ann, _), readers = memberships
+    await members.create({"user": "ann", "team": "green"})
+    await ann.rest()
+    assert readers == ["ann"]  # at once
+    begun = time.monotonic()
+    for team in ("white", "blue"):
+        await members.create({"user": "ann", "team": team})
+    await eventually(lambda: ann.kinds == ["snapshot", "entered"])
+    assert readers == ["ann", "ann"]
+    assert time.monotonic() - begun > 0.9
+
+
+@pytest.mark.parametrize(
+    ("notice", "users"),
+    [
+        (Notice("created", [1], [{"user": 7}]), {"7"}),
+        (Notice("removed", [1, 2], [{"user": 7}, {"user": 8}]), {"7", "8"}),
+        (Notice("patched", [1], [{"user": 7}]), None),
+        (Notice("created", [1, 2], [{"user": 7}, None]), None),
+        (Notice("created", [1], []), None),
+        (Notice("touched", None), None),
+        (Notice("created", [1], [{"team": "a text too long for other processes"}]), None),
+    ],
+)
+def test_whose_lists_a_change_concerns(notice, users):
+    assert concerned_users(lambda record: [record["user"]], notice) == users
+    assert concerned_users(None, notice) is None
+
+
+@pytest.mark.parametrize("wrong", ["members", {"members": "user"}])
+def test_dependencies_that_are_none(wrong):
+    app = App().use("todos", MemoryService())
+    with pytest.raises(
+        TypeError, match=r"live\(depends_on=.*\) takes a list of paths, or a mapping"
+    ):
+        app.service("todos").live(depends_on=wrong)

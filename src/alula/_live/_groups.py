@@ -84,6 +84,7 @@ class Group:
         is_waiting: Whether it waits for its turn.
         aside: The changes that were told of during the read that is under way, None without one.
         not_before: When it may be read again.
+        depended_at: When it is, or was, read for a change of a service on which it depends.
         failures: How many reads have failed, one after the other.
         took: How long its reads take, in seconds, for the pauses between them.
         client: Whom its reads count for.
@@ -94,6 +95,7 @@ class Group:
         "behind",
         "beyond",
         "client",
+        "depended_at",
         "failures",
         "handle",
         "is_marked",
@@ -138,7 +140,7 @@ class Group:
         self.last_row: LastRow | None = None
         self.is_marked = self.is_waiting = False
         self.aside: list[Notice] | None = None
-        self.not_before = 0.0
+        self.not_before = self.depended_at = 0.0
         self.failures = 0
         self.took = 0.0
         self.task: asyncio.Task[None] | None = None

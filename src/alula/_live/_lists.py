@@ -25,7 +25,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from alula._channels import GAP_OF_LISTS, ListFigures
-from alula._connection import Connection
+from alula._connection import Connection, user_id_of
 from alula._context import HookContext, Params
 from alula._events import emit_unless_held, is_in_transaction
 from alula._live._callers import caller_of, key_of, looks_at_connection, watched_params
@@ -35,7 +35,15 @@ from alula._live._notices import ANYTHING, Notice, notice_of
 from alula._live._reading import Reading
 from alula._live._routing import shelf_of
 from alula._live._slices import Slices
-from alula._live._sources import Source, related_to, sources_of, store_of, used_relations
+from alula._live._sources import (
+    Source,
+    concerned_users,
+    declared_dependency,
+    related_to,
+    sources_of,
+    store_of,
+    used_relations,
+)
 from alula._live._turns import ReadTurns
 from alula._service import ServiceHandle, owning_handle
 from alula.errors import (
@@ -71,6 +79,9 @@ MAX_EXPLAINED: Final = 100
 
 PAUSES_PER_READ: Final = 4
 """After a read, a list rests this many times as long, so a slow query takes a fifth of the time."""
+
+DEPENDENCY_PAUSE: Final = 1.0
+"""Seconds between two reads of a list for changes of services that ``depends_on`` names."""
 
 LEAST_GROWTH: Final = 0.01
 """By how many seconds a read may at least take longer than the one before, to count as slow."""
@@ -232,7 +243,27 @@ class LiveLists:
             dependents = self._dependents.get(source)
             if dependents:
                 self._changes[source] += 1
-                self._slices.add(map(self._mark, [*dependents]))
+                self._slices.add(self._look_at_dependents([*dependents], handle, notice))
+
+    def _look_at_dependents(
+        self, groups: Iterable[Group], changed: ServiceHandle, notice: Notice
+    ) -> Iterator[None]:
+        """Read lists that depend on a service that has changed, one at a time."""
+        found: dict[ServiceHandle, tuple[bool, frozenset[str] | None]] = {}
+        for group in groups:
+            if group.handle not in found:
+                is_declared, users_of = declared_dependency(
+                    group.handle, changed, self._app.services
+                )
+                found[group.handle] = is_declared, concerned_users(users_of, notice)
+            is_declared, users = found[group.handle]
+            if users is None or any(user_id_of(each.connection) in users for each in group.lists):
+                if is_declared and not group.is_marked:
+                    # Memberships change often, and each time all lists are read.
+                    group.not_before = max(group.not_before, group.depended_at + DEPENDENCY_PAUSE)
+                    group.depended_at = max(time.monotonic(), group.not_before)
+                self._mark(group)
+            yield
 
     def _look(self, store: Store, notice: Notice, near: Iterable[Group]) -> Iterator[None]:
         """Look which groups a change concerns, one at a time."""
@@ -444,7 +475,8 @@ class LiveLists:
             now = time.monotonic()
             # About twice as long as before at most: a database that was away is no slow query.
             group.took = min(now - began, 2 * group.took + LEAST_GROWTH)
-            group.not_before = now + max(group.options.pause, PAUSES_PER_READ * group.took)
+            rested = now + max(group.options.pause, PAUSES_PER_READ * group.took)
+            group.not_before = max(group.not_before, rested)
             self._show(group, reading)
             self._recheck_later(group)
             if any(group.store.concerns(group, notice) for notice in aside):

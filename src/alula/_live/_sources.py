@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from alula._service import LiveOptions, ServiceHandle, owning_handle
+from alula._live._notices import Notice
+from alula._service import LiveOptions, ServiceHandle, UsersOf, owning_handle
 from alula.types import is_mapping
 
-__all__ = ["Source", "related_to", "sources_of", "store_of", "used_relations"]
+__all__ = [
+    "Source",
+    "concerned_users",
+    "declared_dependency",
+    "related_to",
+    "sources_of",
+    "store_of",
+    "used_relations",
+]
 
 
 class Source(NamedTuple):
@@ -55,6 +64,33 @@ def sources_of(handle: ServiceHandle, services: Mapping[str, ServiceHandle]) -> 
                 found.add(other)
                 waiting.append(other)
                 yield Source(other, by_removal=True)
+
+
+def declared_dependency(
+    handle: ServiceHandle, changed: ServiceHandle, services: Mapping[str, ServiceHandle]
+) -> tuple[bool, UsersOf | None]:
+    """Return whether ``depends_on`` of a live service names another one, and its function."""
+    options = handle.live_options or LiveOptions()
+    for path in options.depends_on:
+        if owning_handle(services[path]) is changed:
+            return True, options.users_of.get(path)
+    return False, None
+
+
+def concerned_users(users_of: UsersOf | None, notice: Notice) -> frozenset[str] | None:
+    """Return the ids of the users whose lists a change concerns, None for all lists.
+
+    Only what is new or gone has one version, which is known here. Of all other changes, it is not
+    known whom the record named before.
+    """
+    records = [record for record in notice.records if record is not None]
+    is_known = bool(records) and len(records) == len(notice.records)
+    if users_of is None or not is_known or notice.event not in {"created", "removed"}:
+        return None
+    try:
+        return frozenset(str(user_id) for record in records for user_id in users_of(record))
+    except Exception:  # noqa: BLE001  # other processes tell only a part of a record
+        return None
 
 
 def related_to(handle: ServiceHandle) -> Iterator[Source]:

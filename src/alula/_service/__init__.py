@@ -3,7 +3,7 @@
 from alula._service._handle import Given as Given
 from alula._service._handle import RawQuery as RawQuery
 from alula._service._handle import ServiceHandle, event_records, owning_handle
-from alula._service._live_options import LiveOptions
+from alula._service._live_options import LiveOptions, UsersOf
 from alula._service._typed import AnyTypedService as AnyTypedService
 from alula._service._typed import CustomMethod, TypedService
 from alula._service._typed import check_service_type as check_service_type
@@ -13,6 +13,7 @@ __all__ = [
     "LiveOptions",
     "ServiceHandle",
     "TypedService",
+    "UsersOf",
     "event_records",
     "owning_handle",
 ]

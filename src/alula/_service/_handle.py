@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from itertools import product
-from typing import Any, ClassVar, Final, Self, TypeAlias, Unpack
+from typing import Any, ClassVar, Final, Self, TypeAlias, Unpack, cast
 
 from alula._channels import (
     Channels,
@@ -19,7 +19,7 @@ from alula._declared import Checks, Declared, checks_of
 from alula._events import EventEmitter, Listener, emit_unless_held, loop_is_running, outcome_of
 from alula._item_stream import close_all
 from alula._service._declared_calls import check_hook, declared_call
-from alula._service._live_options import LiveOptions
+from alula._service._live_options import LiveOptions, UsersOf
 from alula._service._stream_calls import check_hooks_of_stream, closing_call, streaming_call
 from alula._service_object import (
     DeferredSetup,
@@ -391,7 +391,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
     def live(
         self,
         *,
-        depends_on: Iterable[str] = (),
+        depends_on: Iterable[str] | Mapping[str, UsersOf] = (),
         recheck: float | None = None,
         max_rows: int = 1_000,
         pause: float = 0.05,
@@ -404,7 +404,9 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
 
         Args:
             depends_on: Paths of services whose changes change what `find` returns, such as
-                memberships.
+                memberships: all lists are read again then, at most once a second. As a mapping, by
+                path a function of a record that returns the ids of users: if such a record is
+                created or removed, only the lists of these users are read.
             recheck: Seconds after which each list is read again whatever happened, for what
                 changes without a call. None for never.
             max_rows: How many rows a list may have; a larger page is a 400.
@@ -414,6 +416,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             The handle.
 
         Raises:
+            TypeError: ``depends_on`` is one text, or has something else than functions.
             ValueError: The service has no `find`, or one that streams, keeps its events secret, or
                 has a method or an event called ``live`` or ``unlive``; or a number is not positive.
 
@@ -423,6 +426,15 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             >>> app = App().use("todos", MemoryService())
             >>> todos = app.service("todos").live()
         """
+        given: Mapping[str, UsersOf] = {}
+        if isinstance(depends_on, Mapping):
+            given = cast("Mapping[str, UsersOf]", depends_on)
+        users_of = {path.strip("/"): function for path, function in given.items()}
+        if isinstance(depends_on, str) or not all(map(callable, users_of.values())):
+            raise TypeError(
+                f"{self!r}: live(depends_on={depends_on!r}) takes a list of paths, or a mapping of"
+                " paths to functions of a record"
+            )
         if "find" not in self._callable:
             raise ValueError(f"{self!r} has no `find`, so it has no live lists")
         if "find" in self.streaming:
@@ -437,7 +449,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
             if number is not None and not number > 0:
                 raise ValueError(f"{self!r}: live({name}={number!r}) takes a number above 0")
         self.live_options = LiveOptions(
-            tuple(path.strip("/") for path in depends_on), recheck, max_rows, pause
+            tuple(path.strip("/") for path in depends_on), recheck, max_rows, pause, users_of
         )
         return self
 
