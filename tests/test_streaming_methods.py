@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from typing import Any
 
@@ -452,9 +453,14 @@ async def test_a_wrapped_stream_closes_with_its_call():
     assert service.notes == ["begun", "closed"]
 
 
-async def test_an_abandoned_stream_closes():
+RESOLVED = {"around": [resolve_result(resolve({"name": lambda: "Ada"}))]}
+
+
+@pytest.mark.parametrize("hooks", [{}, RESOLVED, *HIDING.values()])
+async def test_an_abandoned_stream_closes(hooks):
     service = Assistant()
-    async for item in await ask(application(service), "a", "wait"):
-        assert item == {"text": "a"}
+    async for item in await ask(application(service, **hooks), "a", "wait"):
+        assert item["text"] == "a"
         break
+    gc.collect()  # a hook for each item refers to the call, and the call to the stream
     await eventually(lambda: service.notes == ["begun", "closed"])
