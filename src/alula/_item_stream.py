@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 from weakref import finalize, ref
@@ -81,7 +81,7 @@ class _Source:
                     self.wanted.clear()
             finally:
                 if close is not None:
-                    await close()
+                    await _without_exit(close())
         except asyncio.CancelledError as error:
             if not self._is_closed:
                 # As a cancellation, it would look as if the reader were cancelled.
@@ -239,6 +239,14 @@ class ItemStream(AsyncIterator[Any]):
             for listener in self._error_listeners:
                 listener(error)
             raise error
+
+
+async def _without_exit(closing: Awaitable[object]) -> None:
+    """Close a generator. A task group around its ``yield`` raises the exit in a group."""
+    try:
+        await closing
+    except* GeneratorExit:
+        pass
 
 
 async def changed(item: Any, changes: Iterable[Change]) -> Any:
