@@ -166,10 +166,11 @@ async def test_the_status_of_a_stream():
     assert context.http == {"status": 203}
 
 
-async def test_a_socket_gets_no_stream():
+@pytest.mark.parametrize("provider", ["socketio", "mcp"])
+async def test_a_socket_or_an_agent_gets_no_stream(provider):
     service = Assistant()
-    call = application(service).service("assistant").ask({"words": ["a"]}, provider="socketio")
-    with pytest.raises(BadRequest, match="`ask` streams its result, which needs HTTP"):
+    call = application(service).service("assistant").ask({"words": ["a"]}, provider=provider)
+    with pytest.raises(BadRequest, match="`ask` streams its items, which are sent by REST alone"):
         await call
     assert service.notes == []
 
