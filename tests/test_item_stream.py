@@ -112,6 +112,17 @@ async def test_closes_the_outermost_first(journal):
     assert journal.notes == [0, "outer", "closed"]
 
 
+async def test_a_task_group_around_an_item_ends_without_an_error(journal):
+    errors = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
+    stream = ItemStream(journal.count(), "count")
+    await anext(stream)
+    await stream.aclose()
+    del stream
+    gc.collect()
+    assert (journal.notes, errors) == ([0, "closed"], [])
+
+
 async def test_a_pause_loses_no_item(journal):
     stream = ItemStream(journal.count(waits_at=1), "count")
     assert await anext(stream) == 0

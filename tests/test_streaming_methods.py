@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from typing import Any
 
@@ -165,10 +166,11 @@ async def test_the_status_of_a_stream():
     assert context.http == {"status": 203}
 
 
-async def test_a_socket_gets_no_stream():
+@pytest.mark.parametrize("provider", ["socketio", "mcp"])
+async def test_a_socket_or_an_agent_gets_no_stream(provider):
     service = Assistant()
-    call = application(service).service("assistant").ask({"words": ["a"]}, provider="socketio")
-    with pytest.raises(BadRequest, match="`ask` streams its result, which needs HTTP"):
+    call = application(service).service("assistant").ask({"words": ["a"]}, provider=provider)
+    with pytest.raises(BadRequest, match="`ask` streams its items, which are sent by REST alone"):
         await call
     assert service.notes == []
 
@@ -452,9 +454,14 @@ async def test_a_wrapped_stream_closes_with_its_call():
     assert service.notes == ["begun", "closed"]
 
 
-async def test_an_abandoned_stream_closes():
+RESOLVED = {"around": [resolve_result(resolve({"name": lambda: "Ada"}))]}
+
+
+@pytest.mark.parametrize("hooks", [{}, RESOLVED, *HIDING.values()])
+async def test_an_abandoned_stream_closes(hooks):
     service = Assistant()
-    async for item in await ask(application(service), "a", "wait"):
-        assert item == {"text": "a"}
+    async for item in await ask(application(service, **hooks), "a", "wait"):
+        assert item["text"] == "a"
         break
+    gc.collect()  # a hook for each item refers to the call, and the call to the stream
     await eventually(lambda: service.notes == ["begun", "closed"])

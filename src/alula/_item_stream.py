@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
-from weakref import finalize
+from weakref import finalize, ref
 
 __all__ = ["ItemStream", "change_each", "close_all", "is_stream", "stream_of"]
 
@@ -34,19 +34,26 @@ def is_stream(value: object) -> bool:
     return hasattr(type(value), "__aiter__")
 
 
+class _Changes(list[Change]):
+    """Functions that are run for each item, in their order. A weak reference can lead to it."""
+
+
 class _Source:
-    """What yields, and the task that runs it. It does not know the `ItemStream` that reads it.
+    """What yields, and the task that runs it.
+
+    It has no reference to the `ItemStream` that reads it, so that one that nobody reads any more is
+    found and closed. Changes have one, by the context of the call, so it does not keep them.
 
     Args:
         items: What yields.
         name: What it is, for the log.
-        changes: Run for each item, in their order.
+        changes: Those of the `ItemStream`.
     """
 
-    def __init__(self, items: AsyncIterable[Any], name: str, changes: list[Change]) -> None:
+    def __init__(self, items: AsyncIterable[Any], name: str, changes: _Changes) -> None:
         self._items = items
         self._name = name
-        self.changes = changes
+        self._changes = ref(changes)
         self.item: Any = _NOTHING
         self.error: Exception | None = None
         self.wanted = asyncio.Event()
@@ -65,7 +72,7 @@ class _Source:
         try:
             try:
                 async for item in iterator:
-                    new = await changed(item, self.changes)
+                    new = await changed(item, self._changes() or ())
                     if self._is_closed:  # the generator has caught the cancellation and goes on
                         break
                     self.item = new
@@ -74,7 +81,7 @@ class _Source:
                     self.wanted.clear()
             finally:
                 if close is not None:
-                    await close()
+                    await _without_exit(close())
         except asyncio.CancelledError as error:
             if not self._is_closed:
                 # As a cancellation, it would look as if the reader were cancelled.
@@ -132,7 +139,8 @@ class ItemStream(AsyncIterator[Any]):
         self, items: AsyncIterable[Any], name: str, changes: Iterable[Change] = ()
     ) -> None:
         self.name = name
-        self._source = _Source(items, name, [*changes])
+        self._changes = _Changes(changes)
+        self._source = _Source(items, name, self._changes)
         self._error_listeners: list[Callable[[Exception], object]] = []
         self._is_asked = True  # the first item is made without being asked for
         self._forget = finalize(self, _close_soon, self._source, asyncio.get_running_loop())
@@ -160,7 +168,7 @@ class ItemStream(AsyncIterator[Any]):
         source = self._source
         if source.item is not _NOTHING:
             source.item = await changed(source.item, [function])
-        source.changes.append(function)
+        self._changes.append(function)
 
     def on_error(self, listener: Callable[[Exception], object]) -> None:
         """Call a function with the error that ends it, if there is one."""
@@ -171,7 +179,7 @@ class ItemStream(AsyncIterator[Any]):
         source = self._source
         if source.item is not _NOTHING:
             source.item = function(source.item)
-        source.changes.append(function)
+        self._changes.append(function)
 
     async def wait(self, seconds: float | None) -> bool:
         """Wait until an item, an error or the end is there; tell whether it is.
@@ -231,6 +239,14 @@ class ItemStream(AsyncIterator[Any]):
             for listener in self._error_listeners:
                 listener(error)
             raise error
+
+
+async def _without_exit(closing: Awaitable[object]) -> None:
+    """Close a generator. A task group around its ``yield`` raises the exit in a group."""
+    try:
+        await closing
+    except* GeneratorExit:
+        pass
 
 
 async def changed(item: Any, changes: Iterable[Change]) -> Any:

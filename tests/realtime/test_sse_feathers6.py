@@ -7,7 +7,9 @@ from tests.authentication.building import add_authentication, add_user, login
 from tests.conformance.test_recorded_v6 import items_of
 from tests.realtime.test_sse import Stream, build
 
+from alula import App
 from alula.adapters.memory import MemoryService
+from alula.authentication import protect
 from alula.realtime import sse
 
 
@@ -98,6 +100,42 @@ async def test_it_ends_with_the_sign_in(app):
     await stream.until(lambda: stream.ended)
     assert [event["event"] for event in stream.events] == ["connected", "expired"]
     assert stream.body.endswith(b"data: the end\n\n")  # else its client stays away
+
+
+async def test_a_ticket_opens_one_stream(app):
+    add_authentication(app)
+    await add_user(app)
+    token = (await app.service("authentication").create(login()))["accessToken"]
+    params = {"provider": "rest", "authentication": {"strategy": "jwt", "accessToken": token}}
+    tickets = app.service("authentication/tickets")
+    ticket = (await tickets.create({}, **params))["ticket"]
+    stream = await Events(app, f"/live?ticket={ticket}&room=a").started()
+    assert (await stream.have(1))[0]["data"] == {"room": "a"}  # and no ticket
+    [connection] = app.channel_registry.connections.values()
+    assert connection.user["email"]
+    await stream.leave()
+    assert (await Events(app, f"/live?ticket={ticket}").error())[0] == 401
+
+
+async def test_it_counts_as_a_stream():
+    app = build(feathers6="live", max_streams=1)
+    first = await Events(app, "/live").started()
+    assert await Events(app, "/live").error() == (503, "Too many streams")
+    await first.leave()
+    again = await Events(app, "/live").started()
+    await again.leave()
+
+
+async def test_hidden_properties_and_mounted_services(app):
+    inner = App().use("users", MemoryService(start_id=1))
+    inner.service("users").hooks(around=[protect("password")])
+    app.use("inner", inner)
+    app.service("inner/users").publish(lambda *_: app.channel("all"))
+    stream = await Events(app, "/live").started()
+    await inner.service("users").create({"name": "Ada", "password": "secret"})
+    event = (await stream.have(2))[1]
+    assert event == {"path": "inner/users", "event": "created", "data": {"name": "Ada", "id": 1}}
+    await stream.leave()
 
 
 def test_paths_that_cannot_be():

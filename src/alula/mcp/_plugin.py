@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -80,6 +81,7 @@ def mcp(
     if not timeout > 0:
         raise ValueError(f"mcp(timeout={timeout!r}): give a number of seconds over 0")
     endpoint_path = "/" + path.strip("/")
+    metadata_path = f"{_METADATA}{endpoint_path}"
 
     def configure(app: ExpressApplication) -> None:
         _check_application(app)
@@ -92,7 +94,7 @@ def mcp(
             await next()
             tools.check()
             public_url = _public_url(app, is_needed=issuer is not None)
-            metadata = None if issuer is None else f"{public_url}{_METADATA}{endpoint_path}"
+            metadata = None if issuer is None else f"{public_url}{metadata_path}"
             known_hosts, known_pages = _hosts(named_hosts, public_url, is_debugged=app.debug)
             await endpoint.start(known_hosts, [*known_pages, *pages], metadata)
 
@@ -100,28 +102,43 @@ def mcp(
             await endpoint.stop()
             await next()
 
-        def refuse(req: Request, _: Response) -> None:
-            error = MethodNotAllowed(f"Method {req.method} not allowed; agents send POST")
-            error.headers = {"Allow": "POST"}
-            raise error
-
-        def describe(_: Request, res: Response) -> None:
-            res.json(
-                {
-                    "resource": f"{_public_url(app, is_needed=True)}{endpoint_path}",
-                    "authorization_servers": [issuer],
-                    "bearer_methods_supported": ["header"],
-                    **({"scopes_supported": scope_names} if scope_names else {}),
-                }
-            )
-
         app.hooks(setup=[set_up], teardown=[tear_down])
         app.post(endpoint_path, json(), endpoint.respond)
-        app.all(endpoint_path, refuse)
+        app.all(endpoint_path, _refuse)
         if issuer is not None:
-            app.get(f"{_METADATA}{endpoint_path}", describe)
+            app.get(metadata_path, partial(_describe, app, endpoint_path, issuer, scope_names))
 
     return configure
+
+
+def _refuse(req: Request, _: Response) -> None:
+    """Respond to what is no message of an agent.
+
+    Raises:
+        MethodNotAllowed: Always.
+    """
+    error = MethodNotAllowed(f"Method {req.method} not allowed; agents send POST")
+    error.headers = {"Allow": "POST"}
+    raise error
+
+
+def _describe(
+    app: ExpressApplication,
+    path: str,
+    issuer: str,
+    scopes: Sequence[str],
+    _: Request,
+    res: Response,
+) -> None:
+    """Respond with the metadata of the endpoint, by which agents find who issues tokens."""
+    res.json(
+        {
+            "resource": f"{_public_url(app, is_needed=True)}{path}",
+            "authorization_servers": [issuer],
+            "bearer_methods_supported": ["header"],
+            **({"scopes_supported": scopes} if scopes else {}),
+        }
+    )
 
 
 def _texts(option: str, given: Iterable[str]) -> list[str]:

@@ -7,15 +7,13 @@ words: the grammar as a schema is many times as long, and is sent to the model w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
+from alula._json_schema import Schema, choices_of, definition_of, resolved
 from alula._service_facts import SENT_FORMS
 from alula.types import is_list, is_mapping
 
 __all__ = ["inlined", "query_words", "select_words"]
-
-Schema: TypeAlias = Mapping[str, Any]
 
 _MAX_LEVELS: Final = 6
 _OPEN: Final[Schema] = {"type": "object"}
@@ -78,22 +76,11 @@ class _Inliner:
         return self.inlined(value, within)
 
     def _target(self, reference: str, within: tuple[str, ...]) -> Schema:
-        target = _definition(reference, self._root)
+        target = definition_of(reference, self._root)
         if target is None or reference in within or len(within) == _MAX_LEVELS:
             return _OPEN
         shown: Schema = self.inlined(target, (*within, reference))
         return shown
-
-
-def _definition(reference: str, root: Schema) -> Any:
-    """Return what a reference leads to, None if that is not within the schema."""
-    if not reference.startswith("#"):
-        return None
-    target: Any = root
-    for key in reference.removeprefix("#").split("/")[1:]:
-        name = key.replace("~1", "/").replace("~0", "~")
-        target = target.get(name) if is_mapping(target) else None
-    return target
 
 
 # -- queries in words ------------------------------------------------------------------------------
@@ -135,11 +122,11 @@ def _fields_and_operators(schema: Schema) -> tuple[dict[str, str], list[str]]:
     """Return the types of the fields that a query may name, and all operators for them."""
     fields: dict[str, str] = {}
     operators: dict[str, None] = {}
-    for name, field in _resolved(schema, schema).get("properties", {}).items():
+    for name, field in resolved(schema, schema).get("properties", {}).items():
         if name.startswith("$"):
             continue
         values: dict[str, None] = {}
-        for choice in _choices(field, schema):
+        for choice in choices_of(field, schema):
             named = [key for key in choice.get("properties", {}) if key.startswith("$")]
             operators |= dict.fromkeys(named)
             if not named:
@@ -151,7 +138,7 @@ def _fields_and_operators(schema: Schema) -> tuple[dict[str, str], list[str]]:
 def _type_of(schema: Any, whole: Schema) -> str:
     """Return the type of a value in a word, empty if it may be anything."""
     names: dict[str, None] = {}
-    for choice in _choices(schema, whole):
+    for choice in choices_of(schema, whole):
         if "enum" in choice or "const" in choice:
             values = choice.get("enum") or [choice["const"]]
             names |= dict.fromkeys(json.dumps(value, ensure_ascii=False) for value in values)
@@ -160,24 +147,3 @@ def _type_of(schema: Any, whole: Schema) -> str:
             named = sent.get("format") or sent.get("type") or ""
             names |= dict.fromkeys([named] if isinstance(named, str) else named)
     return "|".join(filter(None, names))
-
-
-def _choices(schema: Any, whole: Schema) -> Iterator[Schema]:
-    """Yield the alternatives that a schema allows."""
-    resolved = _resolved(schema, whole)
-    inner = resolved.get("anyOf") or resolved.get("oneOf")
-    if is_list(inner):
-        for alternative in inner:
-            yield from _choices(alternative, whole)
-    else:
-        yield resolved
-
-
-def _resolved(schema: Any, whole: Schema) -> Schema:
-    """Return the target of a reference to a definition, or the schema itself."""
-    for _ in range(_MAX_LEVELS):  # a reference may lead back to itself
-        reference = schema.get("$ref") if is_mapping(schema) else None
-        if not isinstance(reference, str):
-            break
-        schema = _definition(reference, whole)
-    return schema if is_mapping(schema) and "$ref" not in schema else {}

@@ -11,10 +11,11 @@ from mcp.types import Tool, ToolAnnotations
 
 from alula._app import App
 from alula._declared import Declared
+from alula._json_schema import Schema
 from alula._service import ServiceHandle, owning_handle
 from alula._service_facts import ServiceFacts, facts_of, query_schema_of, schema_of, state_of
 from alula.errors import BadRequest, NotFound
-from alula.mcp._schemas import Schema, inlined, query_words, select_words
+from alula.mcp._schemas import inlined, query_words, select_words
 from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, UNSET, Id, is_array, is_list, is_mapping
 
 __all__ = ["Arguments", "ServiceTool", "Toolbox", "read_names"]

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
+from alula._json_schema import Schema
 from alula._service_facts import SENT_FORMS
 from alula.types import is_list, is_mapping
 
 __all__ = [
     "Components",
-    "Schema",
     "without_defaults",
     "without_required",
 ]
-
-Schema: TypeAlias = Mapping[str, Any]
 
 # Definitions become components. An `$id` would make references lead to another document.
 _DROPPED: Final = frozenset({"$schema", "$id", "$defs", "definitions"})

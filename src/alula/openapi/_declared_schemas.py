@@ -7,8 +7,9 @@ from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
 from alula._declared import Declared
+from alula._json_schema import Schema
 from alula._service_facts import query_schema_of, schema_of
-from alula.openapi._components import Components, Schema
+from alula.openapi._components import Components
 from alula.types import UNSET, Page, is_list, is_mapping
 
 __all__ = [

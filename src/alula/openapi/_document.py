@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 from alula._declared import Declared
 from alula._identity import find_authentication
+from alula._json_schema import Schema
 from alula._service import ServiceHandle
 from alula._service_facts import BINARY, ServiceFacts, facts_of
 from alula.openapi._components import (
     Components,
-    Schema,
     without_defaults,
 )
 from alula.openapi._declared_schemas import DeclaredSchemas, error_schema, page_of, statuses_of

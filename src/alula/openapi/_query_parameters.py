@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-from alula.openapi._components import Components, Schema
-from alula.types import is_list, is_mapping
+from alula._json_schema import Schema, choices_of, resolved
+from alula.openapi._components import Components
+from alula.types import is_mapping
 
 __all__ = ["open_parameters", "query_parameters"]
 
-_DEFINITION: Final = re.compile(r"#/(?:\$defs|definitions)/(.*)", re.DOTALL)
-_LONGEST_CHAIN: Final = 10
 _SIZE: Final = {"type": "integer", "minimum": 0}
 _DESCRIPTIONS: Final = {
     "$limit": "How many records at most.",
@@ -39,7 +37,7 @@ def query_parameters(
         if name in {"$or", "$and"} or (only and name not in only):
             continue
         if name == "$sort":
-            sort = _resolved(field, schema)
+            sort = resolved(field, schema)
             # The query schema of a JSON Schema lists properties, that of a Pydantic model names.
             directions = sort.get("properties") or dict.fromkeys(
                 sort.get("propertyNames", {}).get("enum", ()), sort.get("additionalProperties", {})
@@ -101,7 +99,7 @@ def _conditions(name: str, schema: object, whole: Schema) -> dict[str, Any]:
     """Return the parameters for one field with their schemas: a value, and operators."""
     values: list[Schema] = []
     operators: dict[str, Any] = {}
-    for choice in _choices(schema, whole):
+    for choice in choices_of(schema, whole):
         named = {key: of for key, of in choice.get("properties", {}).items() if key[:1] == "$"}
         operators |= named
         types = _types(choice)
@@ -122,30 +120,8 @@ def _fits_a_url(schema: object, whole: Schema) -> bool:
         _fits_a_url(choice.get("items", {}), whole)
         if "array" in _types(choice)
         else "object" not in _types(choice)
-        for choice in _choices(schema, whole)
+        for choice in choices_of(schema, whole)
     )
-
-
-def _choices(schema: object, whole: Schema) -> Iterator[Schema]:
-    """Yield the alternatives that a schema allows."""
-    resolved = _resolved(schema, whole)
-    inner = resolved.get("anyOf") or resolved.get("oneOf")
-    if is_list(inner):
-        for alternative in inner:
-            yield from _choices(alternative, whole)
-    else:
-        yield resolved
-
-
-def _resolved(schema: object, whole: Schema) -> Schema:
-    """Return the target of a reference to a definition, or the schema itself."""
-    for _ in range(_LONGEST_CHAIN):  # a reference may lead back to itself
-        reference = schema.get("$ref") if is_mapping(schema) else None
-        if not isinstance(reference, str) or not reference.startswith("#/$defs/"):
-            return schema if is_mapping(schema) else {}
-        name = reference.removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
-        schema = whole.get("$defs", {}).get(name)
-    return {}
 
 
 def _types(schema: Schema) -> set[str]:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin
 
+from alula._json_schema import Schema
 from alula._service_facts import ServiceFacts, facts_of, query_schema_of, schema_of
-from alula.openapi._components import Components, Schema
+from alula.openapi._components import Components
 from alula.openapi._typescript_types import (
     TypeDeclarations,
     array_of,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Set
 from math import isfinite
 from typing import Final
 
-from alula.openapi._components import Schema
+from alula._json_schema import Schema
 from alula.types import is_mapping
 
 __all__ = [

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Set
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from alula._channels import Event
 from alula._json_encoding import dumps
@@ -29,7 +29,7 @@ __all__ = [
     "Scope",
     "Send",
     "Subscription",
-    "message_of_feathers6",
+    "own_lines_of_feathers6",
     "send_head",
     "send_part",
     "start_of_stream",
@@ -172,7 +172,7 @@ class AllEvents(Subscription):
         return event.encoded(_encode_as_feathers6)
 
 
-def message_of_feathers6(path: str, event: str, data: bytes, id: str | None) -> bytes:
+def _message_of_feathers6(path: str, event: str, data: bytes, id: str | None) -> bytes:
     """Return the lines of one event for FeathersJS 6, without the end of its id.
 
     Args:
@@ -201,6 +201,36 @@ def _event_block(event: str, data: bytes, id: str | None) -> bytes:
     return b"".join((f"event: {event}\ndata: ".encode(), data, line))
 
 
+class OwnLines(NamedTuple):
+    """What a stream says itself, besides the events of services.
+
+    Attributes:
+        event: Returns the lines of an event such as ``reset``; see `_event_block`.
+        first: What it sends before all events.
+        last: What it sends at its end.
+    """
+
+    event: Callable[[str, bytes, str | None], bytes] = _event_block
+    first: bytes = b""
+    last: bytes = b""
+
+
+_USUAL_LINES: Final = OwnLines()
+
+
+def own_lines_of_feathers6(path: str, query: Mapping[str, Any]) -> OwnLines:
+    """Return what a stream for FeathersJS 6 says itself.
+
+    Args:
+        path: That of the stream.
+        query: That of its request.
+    """
+    event = partial(_message_of_feathers6, path)
+    first = event("connected", dumps(query), None) + b"\n\n"
+    # Its client comes back after an error alone, and text that is no JSON is one.
+    return OwnLines(event, first, last=b"data: the end\n\n")
+
+
 def _encode(
     event: Event, selected: Set[str] | None = None, *, names_path: bool = False
 ) -> bytes | None:
@@ -222,7 +252,7 @@ def _encode_as_feathers6(event: Event) -> bytes | None:
     data = _json_of(event, event.data)
     if data is None:
         return None
-    return message_of_feathers6(event.path, event.name, data, event.position)
+    return _message_of_feathers6(event.path, event.name, data, event.position)
 
 
 def _json_of(event: Event, data: object) -> bytes | None:
@@ -261,15 +291,12 @@ class EventStream:
         heartbeat: Seconds of silence after which it sends a comment.
         log: The recent events of the application, with their ids.
         give_way: Lets other tasks run in the middle of long work.
+        own: What it says itself.
 
     Attributes:
         leave: Called once when it ends, to remove its connection.
         id_end: Returns the current second half of its ids, and the end of an event.
         expires: When it ends with ``event: expired``, in seconds since 1970; None for never.
-        first: What it sends before all events.
-        farewell: What it sends at its end.
-        block: Returns the lines of an event of the stream itself, such as ``reset``; see
-            `_event_block`.
     """
 
     def __init__(
@@ -278,6 +305,7 @@ class EventStream:
         heartbeat: float,
         log: EventLog,
         give_way: Callable[[], Awaitable[object]],
+        own: OwnLines = _USUAL_LINES,
     ) -> None:
         self._log = log
         self._give_way = give_way
@@ -286,8 +314,7 @@ class EventStream:
         self.id_end: Callable[[], bytes] = lambda: b"\n\n"
         self.leave: Callable[[], object] = dict  # does nothing, as there is no connection yet
         self.expires: float | None = None
-        self.first = self.farewell = b""
-        self.block: Callable[[str, bytes, str | None], bytes] = _event_block
+        self._own = own
         self._queue: deque[bytes] = deque()
         self._bytes = 0
         self._replayed: deque[bytes] = deque()
@@ -369,7 +396,7 @@ class EventStream:
         self._queue.clear()
         self._bytes = 0
         self._replayed.clear()
-        self._replayed.append(self.block("reset", b"null", self._position()))
+        self._replayed.append(self._own.event("reset", b"null", self._position()))
         self._is_resuming = False
         self._has_news.set()
 
@@ -388,7 +415,7 @@ class EventStream:
             self.id_end = lambda: id_end  # as of now, before the connection leaves its channels
             self._last = b""
             if reason == "expired":
-                self._last = self.block("expired", b"null", None) + self.id_end()
+                self._last = self._own.event("expired", b"null", None) + self.id_end()
             self._has_news.set()
             if self._sending is not None:
                 stop_later(self._sending)
@@ -414,7 +441,7 @@ class EventStream:
         except TooManyRequests as error:
             self.end()
             # The last lines, which tell the client the reason.
-            self._last = self.block("error", dumps(error.to_dict()), None) + self.id_end()
+            self._last = self._own.event("error", dumps(error.to_dict()), None) + self.id_end()
             return None
         if block is None or event.position is None:
             return block
@@ -444,7 +471,7 @@ class EventStream:
             start += f"id: {self._position()}".encode() + self.id_end()
         else:
             start += b"\n"
-        await send_part(send, self.first + start)
+        await send_part(send, self._own.first + start)
         is_idle = False
         while True:
             self._has_news.clear()
@@ -470,7 +497,7 @@ class EventStream:
                 is_idle = True
             else:
                 is_idle = False
-        end = self._last + self.farewell
+        end = self._last + self._own.last
         await send({"type": "http.response.body", "body": end, "more_body": False})
 
 

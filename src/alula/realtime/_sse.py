@@ -91,14 +91,7 @@ def sse(
         ... def to_everyone(data, context):
         ...     return app.channel("everyone")
     """
-    if not isinstance(events_path, str):
-        raise TypeError(
-            f"events_path is {events_path!r}; write app.configure(sse()), with brackets"
-        )
-    if feathers6 is not None and (not isinstance(feathers6, str) or not feathers6.strip("/")):
-        raise TypeError(f"feathers6 is {feathers6!r}; name a path, such as 'sse'")
-    if feathers6 is not None and feathers6.strip("/") == events_path.strip("/"):
-        raise ValueError(f"{feathers6!r} is the path of events_path, too; name another one")
+    _check_paths(events_path, feathers6)
     numbers = {
         "keep": keep,
         "keep_seconds": keep_seconds,
@@ -111,15 +104,7 @@ def sse(
         check_number("sse", name, value)
 
     def configure(app: ExpressApplication) -> None:
-        if not hasattr(app, "add_representation"):
-            raise TypeError(
-                f"sse() configures a web application, not {app!r}: write app = express(App()),"
-                " with `from alula.express import express`"
-            )
-        if "rest" not in app.transports:
-            raise RuntimeError("streams are read over HTTP: app.configure(rest()) before sse()")
-        if "sse" in app.transports:
-            raise RuntimeError("sse() is configured already")
+        _check_application(app)
         app.transports.append("sse")
         path = "/" + events_path.strip("/")
         app.channel_registry.servers.append(EventServer("sse", path))
@@ -143,3 +128,38 @@ def sse(
             app.all(f"/{name}", respond).all(f"/{name}/:id", respond)
 
     return configure
+
+
+def _check_paths(events_path: object, feathers6: object) -> None:
+    """Check the paths of streams.
+
+    Raises:
+        TypeError: One is not a text.
+        ValueError: Both are the same.
+    """
+    if not isinstance(events_path, str):
+        raise TypeError(
+            f"events_path is {events_path!r}; write app.configure(sse()), with brackets"
+        )
+    if feathers6 is not None and (not isinstance(feathers6, str) or not feathers6.strip("/")):
+        raise TypeError(f"feathers6 is {feathers6!r}; name a path, such as 'sse'")
+    if feathers6 is not None and feathers6.strip("/") == events_path.strip("/"):
+        raise ValueError(f"{feathers6!r} is the path of events_path, too; name another one")
+
+
+def _check_application(app: Any) -> None:
+    """Check that an application can have streams.
+
+    Raises:
+        TypeError: It is no web application.
+        RuntimeError: It has no `rest`, or has streams already.
+    """
+    if not hasattr(app, "add_representation"):
+        raise TypeError(
+            f"sse() configures a web application, not {app!r}: write app = express(App()),"
+            " with `from alula.express import express`"
+        )
+    if "rest" not in app.transports:
+        raise RuntimeError("streams are read over HTTP: app.configure(rest()) before sse()")
+    if "sse" in app.transports:
+        raise RuntimeError("sse() is configured already")

@@ -12,7 +12,6 @@ from weakref import finalize
 from alula._connection import Connection, client_key, user_id_of
 from alula._context import HookContext, Params, connection_params
 from alula._identity import identify_connection
-from alula._json_encoding import dumps
 from alula._live import LiveList, LiveLists
 from alula._service import ServiceHandle, owning_handle
 from alula.errors import (
@@ -34,7 +33,7 @@ from alula.realtime._event_stream import (
     Scope,
     Send,
     Subscription,
-    message_of_feathers6,
+    own_lines_of_feathers6,
     send_head,
 )
 from alula.realtime._limits import MatchLimits
@@ -208,11 +207,8 @@ class Streams:
         self._check_room(req.ip)
         all_events = AllEvents()
         give_way = partial(self._app.turns.give_way, req.ip)
-        stream = EventStream(lambda _: all_events, self._heartbeat, self._log, give_way)
-        stream.block = partial(message_of_feathers6, path)
-        stream.first = stream.block("connected", dumps(query), None) + b"\n\n"
-        # Its client comes back after an error alone, and text that is no JSON is one.
-        stream.farewell = b"data: the end\n\n"
+        own = own_lines_of_feathers6(path, query)
+        stream = EventStream(lambda _: all_events, self._heartbeat, self._log, give_way, own)
         connection = self._connection_of(stream, req)
         connection.query = query
         try:
