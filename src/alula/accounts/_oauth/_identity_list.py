@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from alula._context import Params
 from alula._identity import Application
-from alula.accounts._guards import recent
+from alula.accounts._guards import RECENT_SECONDS, recent
 from alula.accounts._management import password_strategy
 from alula.accounts._oauth._identities import Identities, Identity
 from alula.accounts._session_list import caller_of, forbid_caching
@@ -17,7 +17,6 @@ from alula.types import Id
 __all__ = ["IdentityList"]
 
 _PATH: Final = "account/identities"
-_RECENT_SECONDS: Final = 300
 
 
 class IdentityList:
@@ -54,7 +53,7 @@ class IdentityList:
         strategy = self._authentication.token_strategy
         app.service(_PATH).hooks(
             around={"all": [authenticate(strategy.name, service=authentication_path)]},
-            before={"all": [forbid_caching], "remove": [recent(_RECENT_SECONDS)]},
+            before={"all": [forbid_caching], "remove": [recent(RECENT_SECONDS)]},
         )
 
     async def find(self, params: Params) -> list[dict[str, Any]]:
