@@ -7,6 +7,7 @@ alone, so a key gets a 403 here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from alula._context import Params
@@ -16,7 +17,7 @@ from alula.accounts._guards import RECENT_SECONDS, recent
 from alula.accounts._session_list import caller_of, forbid_caching
 from alula.authentication import authenticate
 from alula.authentication._access_tokens import milliseconds_of
-from alula.errors import BadRequest, Conflict, MethodNotAllowed
+from alula.errors import BadRequest, Conflict, MethodNotAllowed, NotAuthenticated, NotFound
 from alula.types import Id, Record, is_list, is_mapping
 
 __all__ = ["ApiKeyService"]
@@ -82,22 +83,36 @@ class ApiKeyService:
         Raises:
             BadRequest: The data is not valid.
             Conflict: The caller has too many keys.
+            NotAuthenticated: The caller's session has ended meanwhile.
         """
-        user_id = caller_of(params)["sub"]
+        caller = caller_of(params)
+        user_id = caller["sub"]
         fields = _fields(data, needed=("name", "scopes"), optional=("expiresIn",))
         scopes = fields["scopes"]
         if not is_list(scopes) or ALL_SCOPES in scopes:
             raise BadRequest("scopes is a list of texts such as 'reports:read'")
         expires_in = fields.get("expiresIn", "90d")
         _check_duration("expiresIn", expires_in, _LONGEST_DAYS * 86_400_000)
-        if len(await self.keys.find(user_id)) >= _MOST_KEYS:
-            raise Conflict(f"You have {_MOST_KEYS} keys; remove one before you create another")
+        await self._check_number(user_id, _MOST_KEYS - 1)
         try:
-            return await self.keys.create(
+            key = await self.keys.create(
                 user_id=user_id, name=fields["name"], scopes=scopes, expires_in=expires_in
             )
         except ValueError as error:
             raise BadRequest(str(error)) from None
+        try:
+            # Once more: other calls may have created some, or a take-over has ended the session.
+            await self._check_number(user_id, _MOST_KEYS)
+            await self._authentication.sessions.check(caller)
+        except (Conflict, NotAuthenticated):
+            with suppress(NotFound):
+                await self.keys.remove(key["id"])
+            raise
+        return key
+
+    async def _check_number(self, user_id: str, most: int) -> None:
+        if len(await self.keys.find(user_id)) > most:
+            raise Conflict(f"You have {_MOST_KEYS} keys; remove one before you create another")
 
     async def patch(self, id: Id, data: object, params: Params) -> Record:
         """Rename a key of the caller. What it may do cannot be changed.
