@@ -247,7 +247,7 @@ class AuthManagement:
         await self._patch(user, data, proof.purpose)
         if proof.purpose == "undo":
             await self._authentication.sessions.end_all(user_id)
-            await self._proofs.forget(user_id, *PURPOSES)
+            await self._proofs.forget(user_id, *_WAYS_IN)
             self._messages.restored({**user, self._address: address})
         return await self._shown(user_id, params)
 
