@@ -545,6 +545,8 @@ async def test_taking_an_address_back_keeps_the_factor(phone):
     change = {"user": USER, "password": "correct horse", "changes": {"email": "eve@example.com"}}
     await world.manage("identityChange", change, by=me)
     await world.manage("verifySignupLong", await world.token("undo"))
+    new = {"token": await world.token("restored"), "password": "correct horse"}
+    await world.manage("resetPwdLong", new)
     assert await ask(world)
 
 
