@@ -13,9 +13,7 @@ from typing import Any, Final
 from alula._context import Params
 from alula._identity import ALL_SCOPES, Application
 from alula.accounts._api_keys import ApiKeys
-from alula.accounts._guards import RECENT_SECONDS, recent
-from alula.accounts._session_list import caller_of, forbid_caching
-from alula.authentication import authenticate
+from alula.accounts._session_list import caller_of, offer_to_callers
 from alula.authentication._access_tokens import milliseconds_of
 from alula.errors import BadRequest, Conflict, MethodNotAllowed, NotAuthenticated, NotFound
 from alula.types import Id, Record, is_list, is_mapping
@@ -52,17 +50,11 @@ class ApiKeyService:
             app: The application.
             authentication_path: The path of the authentication service, None for the default one.
         """
-        app.use(_PATH, self, methods=["find", "create", "patch", "remove", "rotate"])
-        strategy = self._authentication.token_strategy
-        signed_in = authenticate(strategy.name, service=authentication_path)
-        just_signed_in = recent(RECENT_SECONDS)
-        app.service(_PATH).hooks(
-            around={"all": [signed_in]},
-            before={
-                "all": [forbid_caching],
-                "create": [just_signed_in],
-                "rotate": [just_signed_in],
-            },
+        methods = ["find", "create", "patch", "remove", "rotate"]
+        strategy = self._authentication.token_strategy.name
+        recently = ["create", "rotate"]
+        offer_to_callers(
+            app, _PATH, self, methods, strategy, authentication_path, recently=recently
         )
 
     async def setup(self, app: Application, path: str) -> None:  # noqa: ARG002  # as applications call it
