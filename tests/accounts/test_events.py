@@ -51,7 +51,10 @@ async def test_the_life_of_an_account(monkeypatch):
     await world.manage("verifySignupLong", confirm.link.partition("#token=")[2])
     assert await events() == ["address_changed 1"]
     await world.manage("verifySignupLong", undo.link.partition("#token=")[2])
-    assert await events() == ["address_changed 1"]
+    assert await events() == ["address_changed 1", "password_changed 1"]
+    new = {"token": await world.token("restored"), "password": "correct horse"}
+    await world.manage("resetPwdLong", new)
+    assert await events() == ["password_changed 1"]
     me = as_caller(await world.sign_in())
     phone = AuthenticatorApp(monkeypatch)
     codes = (await phone.set_up(world, me))["recoveryCodes"]

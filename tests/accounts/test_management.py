@@ -285,6 +285,8 @@ async def test_an_address_changes_when_the_new_one_is_proved_and_can_be_taken_ba
     with pytest.raises(NotAuthenticated):
         await world.app.service("users").get(1, {**FROM_AFAR, **session})
     await world.refusal("verifySignupLong", token_of(undo))
+    with pytest.raises(NotAuthenticated):  # a thief knows the password
+        await world.sign_in()
     (restored,) = await world.mails()
     value = {"token": token_of(restored), "password": "battery staple"}
     assert await world.manage("resetPwdLong", value)

@@ -280,6 +280,19 @@ async def test_credentials_that_are_wrong_are_not_an_ordinary_sign_in(site):
     assert (answer.status, answer.get("location")) == (401, None)
 
 
+async def test_only_who_has_signed_in_just_now_links(site, monkeypatch):
+    token, now = await signed_in(site), time.time()
+    monkeypatch.setattr("alula.accounts._guards.time.time", lambda: now + 301)
+    browser = site.browser()
+    for answer in (
+        await browser.request("POST", "/oauth/idp", {}, authorization=f"Bearer {token}"),
+        await browser.request("GET", f"/oauth/idp?feathers_token={token}", **HERE),
+    ):
+        assert (answer.status, answer.json["data"]["code"]) == (401, "not_recent")
+    assert browser.cookies == {}
+    assert (await browser.request("GET", f"/oauth/idp?feathers_token={token}")).status == 400
+
+
 async def test_tokens_without_a_session_cannot_link():
     site = await started_site(
         authentication={"sessions": {"service": "sessions", "foreign_tokens": True}}

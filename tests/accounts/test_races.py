@@ -72,6 +72,40 @@ async def test_codes_of_an_app_and_recovery_codes_count_once(stores, monkeypatch
     await app.teardown()
 
 
+async def test_keys_that_are_created_at_once_are_not_more_than_the_limit(stores):
+    world = await started(stores, api_keys=True)
+    await world.sign_up()
+    me, service = as_caller(await world.sign_in()), world.app.service("account/api-keys")
+    data = {"name": "CI", "scopes": ["notes:read"]}
+    for _ in range(17):
+        await service.create(data, me)
+    calls = [service.create(data, me) for _ in range(CROWD)]
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    made = [result for result in results if not isinstance(result, Conflict)]
+    kept = {key["id"] for key in await service.find(me)}
+    assert len(kept) == 17 + len(made) <= 20
+    assert kept.issuperset(key["id"] for key in made)
+    await world.app.teardown()
+
+
+async def test_a_session_that_ends_meanwhile_creates_no_key(stores):
+    world = await started(stores, api_keys=True)
+    await world.sign_up()
+    me, keys = as_caller(await world.sign_in()), world.accounts.api_keys
+
+    async def take_over(context):
+        await world.authentication.sessions.end_all(1)
+        await keys.forget(1)
+
+    # It has authenticated the caller by then, and stores the key after the others have ended.
+    world.app.service("credentials").hooks(before={"create": [take_over]})
+    with pytest.raises(NotAuthenticated):
+        data = {"name": "CI", "scopes": ["notes:read"]}
+        await world.app.service("account/api-keys").create(data, me)
+    assert await keys.find(1) == []
+    await world.app.teardown()
+
+
 async def test_two_resets_at_once(world):
     await world.mails()
     await world.manage("sendResetPwd", USER)

@@ -24,7 +24,7 @@ from tests.express.asgi_client import call
 
 from alula import Params
 from alula.accounts import Accounts, MemoryMailer
-from alula.authentication import Attempt, AuthenticationStrategy, _sealed
+from alula.authentication import Attempt, AuthenticationStrategy, TokenCookie, _sealed
 from alula.errors import BadRequest, Conflict, NotAuthenticated, NotFound, TooManyRequests
 from alula.express import error_handler, express, json, rest
 
@@ -461,6 +461,40 @@ async def test_a_provider_does_not_go_around_the_factor(phone):
     assert answer.json["authentication"]["payload"]["amr"] == ["fed", "otp"]
 
 
+async def test_a_provider_a_factor_and_a_key_of_one_user_with_cookies(phone):
+    cookie = TokenCookie(tokens_in_body=False)
+    site = await started_site(totp=True, api_keys=True, authentication={"cookie": cookie})
+    world = site.world
+    assert fragment_of(await site.come_in()) == {}
+    payload = (await world.app.service("sessions").find())[0]
+    claims = {"sid": payload["id"], "auth_time": payload["createdAt"] // 1000}
+    token = world.authentication.create_access_token(claims, "1")
+    me = as_caller({"accessToken": token})
+    await phone.set_up(world, me)
+    data = {"name": "CI", "scopes": ["users:read"]}
+    key = await world.app.service("account/api-keys").create(data, me)
+    # A provider alone sets no cookie of a sign-in; the code does.
+    browser = site.browser()
+    asked = fragment_of(await site.come_in(browser))
+    assert (asked["error_code"], browser.cookies) == ("second_factor", {})
+    credentials = {"strategy": "totp", "ticket": asked["ticket"], "code": phone.code()}
+    page = {"origin": "https://api.example", "host": "api.example"}
+    answer = await browser.request("POST", "/authentication", credentials, **page)
+    assert answer.status == 201
+    assert "accessToken" not in answer.json
+    assert browser.cookies
+    csrf = {"x_csrf_token": answer.json["csrfToken"]}
+    answer = await browser.request("POST", "/account/recovery-codes", {}, **page, **csrf)
+    assert (answer.status, len(answer.json["recoveryCodes"])) == (201, 10)  # it is recent
+    assert (await world.accounts.api_keys.check(key["key"])).user_id == "1"
+    kinds = {one["kind"] for one in await world.app.service("credentials").find()}
+    assert {"identity", "key", "recovery", "totp"} <= kinds
+    await world.app.service("users").remove(1)
+    await world.accounts.idle()
+    assert await world.app.service("credentials").find() == []
+    assert await world.app.service("sessions").find() == []
+
+
 async def test_own_code_that_signs_in_asks_for_the_factor_and_a_passkey_does_not(phone):
     world, _ = await world_with_factor(phone)
     for methods in ((), ["fed"], ["otp"]):
@@ -545,6 +579,8 @@ async def test_taking_an_address_back_keeps_the_factor(phone):
     change = {"user": USER, "password": "correct horse", "changes": {"email": "eve@example.com"}}
     await world.manage("identityChange", change, by=me)
     await world.manage("verifySignupLong", await world.token("undo"))
+    new = {"token": await world.token("restored"), "password": "correct horse"}
+    await world.manage("resetPwdLong", new)
     assert await ask(world)
 
 

@@ -101,7 +101,23 @@ def test_its_repr_leaves_the_query_string_out():
 
 @pytest.mark.parametrize(
     "name",
-    ["access_token", "code", "feathers_token", "id_token", "state", "ticket", "token"],
+    [
+        "access_token",
+        "accessToken",
+        "api_key",
+        "apiKey",
+        "APIKEY",
+        "code",
+        "feathers_token",
+        "id_token",
+        "password",
+        "refresh_token",
+        "refreshToken",
+        "signature",
+        "state",
+        "ticket",
+        "token",
+    ],
 )
 def test_the_shown_url_has_no_secrets(name):
     req = request("GET", f"/a?page=2&{name}=secret&postcode=1&b_{name}=3")

@@ -7,16 +7,15 @@ alone, so a key gets a 403 here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from alula._context import Params
 from alula._identity import ALL_SCOPES, Application
 from alula.accounts._api_keys import ApiKeys
-from alula.accounts._guards import RECENT_SECONDS, recent
-from alula.accounts._session_list import caller_of, forbid_caching
-from alula.authentication import authenticate
+from alula.accounts._session_list import caller_of, offer_to_callers
 from alula.authentication._access_tokens import milliseconds_of
-from alula.errors import BadRequest, Conflict, MethodNotAllowed
+from alula.errors import BadRequest, Conflict, MethodNotAllowed, NotAuthenticated, NotFound
 from alula.types import Id, Record, is_list, is_mapping
 
 __all__ = ["ApiKeyService"]
@@ -51,17 +50,11 @@ class ApiKeyService:
             app: The application.
             authentication_path: The path of the authentication service, None for the default one.
         """
-        app.use(_PATH, self, methods=["find", "create", "patch", "remove", "rotate"])
-        strategy = self._authentication.token_strategy
-        signed_in = authenticate(strategy.name, service=authentication_path)
-        just_signed_in = recent(RECENT_SECONDS)
-        app.service(_PATH).hooks(
-            around={"all": [signed_in]},
-            before={
-                "all": [forbid_caching],
-                "create": [just_signed_in],
-                "rotate": [just_signed_in],
-            },
+        methods = ["find", "create", "patch", "remove", "rotate"]
+        strategy = self._authentication.token_strategy.name
+        recently = ["create", "rotate"]
+        offer_to_callers(
+            app, _PATH, self, methods, strategy, authentication_path, recently=recently
         )
 
     async def setup(self, app: Application, path: str) -> None:  # noqa: ARG002  # as applications call it
@@ -82,22 +75,36 @@ class ApiKeyService:
         Raises:
             BadRequest: The data is not valid.
             Conflict: The caller has too many keys.
+            NotAuthenticated: The caller's session has ended meanwhile.
         """
-        user_id = caller_of(params)["sub"]
+        caller = caller_of(params)
+        user_id = caller["sub"]
         fields = _fields(data, needed=("name", "scopes"), optional=("expiresIn",))
         scopes = fields["scopes"]
         if not is_list(scopes) or ALL_SCOPES in scopes:
             raise BadRequest("scopes is a list of texts such as 'reports:read'")
         expires_in = fields.get("expiresIn", "90d")
         _check_duration("expiresIn", expires_in, _LONGEST_DAYS * 86_400_000)
-        if len(await self.keys.find(user_id)) >= _MOST_KEYS:
-            raise Conflict(f"You have {_MOST_KEYS} keys; remove one before you create another")
+        await self._check_number(user_id, _MOST_KEYS - 1)
         try:
-            return await self.keys.create(
+            key = await self.keys.create(
                 user_id=user_id, name=fields["name"], scopes=scopes, expires_in=expires_in
             )
         except ValueError as error:
             raise BadRequest(str(error)) from None
+        try:
+            # Once more: other calls may have created some, or a take-over has ended the session.
+            await self._check_number(user_id, _MOST_KEYS)
+            await self._authentication.sessions.check(caller)
+        except (Conflict, NotAuthenticated):
+            with suppress(NotFound):
+                await self.keys.remove(key["id"])
+            raise
+        return key
+
+    async def _check_number(self, user_id: str, most: int) -> None:
+        if len(await self.keys.find(user_id)) > most:
+            raise Conflict(f"You have {_MOST_KEYS} keys; remove one before you create another")
 
     async def patch(self, id: Id, data: object, params: Params) -> Record:
         """Rename a key of the caller. What it may do cannot be changed.

@@ -8,11 +8,9 @@ from typing import Any, Final
 from alula._context import Params
 from alula._identity import Application
 from alula.accounts._addresses import folded_address
-from alula.accounts._guards import RECENT_SECONDS, recent
 from alula.accounts._second_factor import SecondFactor
-from alula.accounts._session_list import caller_of, forbid_caching
+from alula.accounts._session_list import caller_of, offer_to_callers
 from alula.accounts._totp import secret_text, setup_uri
-from alula.authentication import authenticate
 from alula.errors import BadRequest, NotAuthenticated, NotFound
 from alula.types import Id, is_mapping
 
@@ -47,8 +45,11 @@ class SecondFactorService:
 
     def offer(self, app: Application, authentication_path: str | None) -> None:
         """Register the service."""
-        methods = ["find", "create", "patch", "remove"]
-        _offer(app, _PATH, self, methods, self._authentication, authentication_path)
+        strategy = self._authentication.token_strategy.name
+        changes = ["create", "patch", "remove"]
+        offer_to_callers(
+            app, _PATH, self, ["find", *changes], strategy, authentication_path, recently=changes
+        )
 
     async def find(self, params: Params) -> dict[str, Any]:
         """Return what the caller has: ``{"totp", "recoveryCodesLeft"}``."""
@@ -121,7 +122,10 @@ class RecoveryCodesService:
 
     def offer(self, app: Application, authentication_path: str | None) -> None:
         """Register the service."""
-        _offer(app, _RECOVERY_PATH, self, ["create"], self._authentication, authentication_path)
+        strategy, methods = self._authentication.token_strategy.name, ["create"]
+        offer_to_callers(
+            app, _RECOVERY_PATH, self, methods, strategy, authentication_path, recently=methods
+        )
 
     async def create(self, data: object, params: Params) -> dict[str, list[str]]:  # noqa: ARG002  # a service's method
         """Return ten new codes, once: ``{"recoveryCodes"}``. The old ones end.
@@ -134,24 +138,6 @@ class RecoveryCodesService:
         codes = await self._second.factors.renew_recovery_codes(user_id)
         self._second.messages.tell("recovery_renewed", params[self._authentication.entities.name])
         return {"recoveryCodes": codes}
-
-
-def _offer(
-    app: Application,
-    path: str,
-    service: object,
-    methods: list[str],
-    authentication: Any,
-    authentication_path: str | None,
-) -> None:
-    """Register a service for people who have signed in, for all changes just now."""
-    app.use(path, service, methods=methods)
-    signed_in = authenticate(authentication.token_strategy.name, service=authentication_path)
-    just_signed_in = recent(RECENT_SECONDS)
-    changes = {method: [just_signed_in] for method in methods if method != "find"}
-    app.service(path).hooks(
-        around={"all": [signed_in]}, before={"all": [forbid_caching], **changes}
-    )
 
 
 def _forbid_id(id: Id) -> None:

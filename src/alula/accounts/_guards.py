@@ -11,7 +11,7 @@ from alula.errors import Forbidden, NotAuthenticated
 from alula.hooks import Hook, Next, annotate_hook, hook_factory
 from alula.types import is_mapping
 
-__all__ = ["RECENT_SECONDS", "recent", "signed_in_within", "verified"]
+__all__ = ["RECENT_SECONDS", "check_recent", "recent", "signed_in_within", "verified"]
 
 RECENT_SECONDS: Final = 300
 """How recent a sign-in must be for what could lock somebody out, or let somebody in."""
@@ -88,18 +88,34 @@ def recent(seconds: int) -> Hook:
         if params.provider is not None:
             if "scopes" in (params.authentication or {}):  # an API key, which cannot sign in again
                 raise Forbidden("This needs a person who is signed in, and accepts no key")
-            if not signed_in_within(seconds, params):
-                raise _not_recent(seconds)
+            check_recent(seconds, _payload_of(params))
         if next is not None:
             await next()
 
     return annotate_hook(check, kinds=("before", "around"), needs_user="recent")
 
 
+def check_recent(seconds: int, payload: Mapping[str, Any]) -> None:
+    """Refuse the claims of a token whose sign-in is longer ago.
+
+    Raises:
+        NotAuthenticated: It is; ``data.code`` is ``"not_recent"``.
+    """
+    if not _is_recent(seconds, payload):
+        raise _not_recent(seconds)
+
+
 def signed_in_within(seconds: int, params: Params) -> bool:
     """Tell whether the caller, whose token was checked, has signed in that short a time ago."""
+    return _is_recent(seconds, _payload_of(params))
+
+
+def _payload_of(params: Params) -> Mapping[str, Any]:
     authentication: Mapping[str, Any] = params.authentication or {}
-    payload: Mapping[str, Any] = authentication.get("payload") or {}
+    return authentication.get("payload") or {}
+
+
+def _is_recent(seconds: int, payload: Mapping[str, Any]) -> bool:
     signed_in_at = payload.get("auth_time")
     return type(signed_in_at) is int and signed_in_at >= time.time() - seconds
 

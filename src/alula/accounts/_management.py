@@ -244,11 +244,12 @@ class AuthManagement:
         data: dict[str, Any] = {self._verified: True}
         if address != old:
             data[self._address] = address
-        await self._patch(user, data, proof.purpose)
         if proof.purpose == "undo":
-            await self._authentication.sessions.end_all(user_id)
-            await self._proofs.forget(user_id, *PURPOSES)
+            data[self._password] = await self._unknown_password()  # a thief knows the other one
+            await self._replace_owner(user, data, proof.purpose)
             self._messages.restored({**user, self._address: address})
+        else:
+            await self._patch(user, data, proof.purpose)
         return await self._shown(user_id, params)
 
     async def _set_password(
@@ -314,8 +315,7 @@ class AuthManagement:
         """
         user = await self._entities.get(user_id, Params())
         if user.get(self._verified) is not True:
-            password = await self._local.hash_password(token_urlsafe(32))
-            data = {self._verified: True, self._password: password}
+            data = {self._verified: True, self._password: await self._unknown_password()}
             await self._replace_owner(user, data, action)
 
     async def _replace_owner(
@@ -331,6 +331,11 @@ class AuthManagement:
         await self._proofs.forget(user_id, *kinds)
         await self._patch(user, data, action)  # all sessions end
         await self._proofs.forget(user_id, *kinds)  # what those sessions have added meanwhile
+
+    async def _unknown_password(self) -> str:
+        """Return the hash of a password that nobody knows."""
+        hashed: str = await self._local.hash_password(token_urlsafe(32))
+        return hashed
 
     # -- with a password -----------------------------------------------------------------------
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from alula._context import HookContext, Params
 from alula._identity import Application
+from alula.accounts._guards import RECENT_SECONDS, recent
 from alula.authentication import authenticate
 from alula.errors import BadRequest
 from alula.types import Id, Record
 
-__all__ = ["PATH", "SessionList", "caller_of", "forbid_caching"]
+__all__ = ["PATH", "SessionList", "caller_of", "offer_to_callers"]
 
 PATH: Final = "account/sessions"
 
@@ -48,9 +49,7 @@ class SessionList:
         strategy = self._authentication.token_strategy
         if strategy is None:
             raise ValueError("Accounts needs a JWTStrategy, which checks access tokens")
-        app.use(PATH, self, methods=["find", "remove"])
-        signed_in = authenticate(strategy.name, service=authentication_path)
-        app.service(PATH).hooks(around={"all": [signed_in]}, before={"all": [forbid_caching]})
+        offer_to_callers(app, PATH, self, ["find", "remove"], strategy.name, authentication_path)
 
     async def find(self, params: Params) -> list[dict[str, Any]]:
         """Return the sessions of the caller, the newest first."""
@@ -93,6 +92,38 @@ class SessionList:
             "expiresAt": record["expiresAt"],
             "methods": [*session.methods],
         }
+
+
+def offer_to_callers(
+    app: Application,
+    path: str,
+    service: object,
+    methods: Sequence[str],
+    strategy: str,
+    authentication: str | None,
+    *,
+    recently: Iterable[str] = (),
+) -> None:
+    """Register a service for people who have signed in; no cache keeps its responses.
+
+    Args:
+        app: The application.
+        path: Where.
+        service: The service.
+        methods: Its methods.
+        strategy: The name of the strategy that checks access tokens.
+        authentication: The path of the authentication service, None for the default one.
+        recently: The methods that need a recent sign-in.
+    """
+    app.use(path, service, methods=methods)
+    signed_in, just_signed_in = (
+        authenticate(strategy, service=authentication),
+        recent(RECENT_SECONDS),
+    )
+    app.service(path).hooks(
+        around={"all": [signed_in]},
+        before={"all": [forbid_caching], **{method: [just_signed_in] for method in recently}},
+    )
 
 
 def forbid_caching(context: HookContext) -> None:

@@ -54,8 +54,8 @@ _EN: Final[Mapping[str, _Words]] = {
     ),
     "restored": _Words(
         "Your e-mail address is back",
-        "your account has this address again, and all devices are signed out. Somebody else may"
-        " know your password, so choose a new one here:",
+        "your account has this address again, and all devices are signed out. Your password does"
+        " not count any more, since somebody else may know it. Choose a new one here:",
         "",
     ),
     "password_changed": _Words(
@@ -132,8 +132,8 @@ _DE: Final[Mapping[str, _Words]] = {
     ),
     "restored": _Words(
         "Ihre E-Mail-Adresse ist wieder da",
-        "Ihr Konto hat wieder diese Adresse, und alle Geräte sind abgemeldet. Vielleicht kennt"
-        " jemand Ihr Passwort; wählen Sie hier ein neues:",
+        "Ihr Konto hat wieder diese Adresse, und alle Geräte sind abgemeldet. Ihr Passwort gilt"
+        " nicht mehr, weil es vielleicht jemand kennt. Wählen Sie hier ein neues:",
         "",
     ),
     "password_changed": _Words(

@@ -38,9 +38,12 @@ _NEEDLESS_ESCAPES: Final = re.compile(
 _PERCENT_ALONE: Final = re.compile("%(?![0-9a-fA-F]{2})")
 
 _NO_PARAMS: dict[str, str] = {}
-# Parameters of OAuth, OpenID Connect and sign-in links, whose values let somebody sign in.
+# Parameters of OAuth, OpenID Connect, links that sign in, and links to files. Keys and passwords do
+# not belong into URLs, but some clients send them there.
 _SECRET_PARAMETER: Final = re.compile(
-    r"([?&](?:access_token|code|feathers_token|id_token|state|ticket|token)=)[^&]*"
+    r"([?&](?:access_?token|api_?key|code|feathers_token|id_token|password|refresh_?token|signature"
+    r"|state|ticket|token)=)[^&]*",
+    re.IGNORECASE,
 )
 
 # Whether there is a body shows in the headers of HTTP/1 alone.
@@ -155,10 +158,11 @@ class Request:
 
     @property
     def shown_url(self) -> str:
-        """As `url`, without the values of tokens and codes: for messages, which get logged.
+        """As `url`, without the values of tokens, keys and codes: for messages, which get logged.
 
-        The names of such parameters are ``access_token``, ``code``, ``feathers_token``,
-        ``id_token``, ``state``, ``ticket`` and ``token``.
+        The names of such parameters, in any case, are ``access_token``, ``api_key``, ``code``,
+        ``feathers_token``, ``id_token``, ``password``, ``refresh_token``, ``signature``, ``state``,
+        ``ticket`` and ``token``; also ``accessToken``, ``apiKey`` and ``refreshToken``.
         """
         return _SECRET_PARAMETER.sub(r"\1...", self.url)
 

@@ -6,18 +6,15 @@ from typing import Any, Final
 
 from alula._context import Params
 from alula._identity import Application
-from alula.accounts._guards import recent
 from alula.accounts._management import password_strategy
 from alula.accounts._oauth._identities import Identities, Identity
-from alula.accounts._session_list import caller_of, forbid_caching
-from alula.authentication import authenticate
+from alula.accounts._session_list import caller_of, offer_to_callers
 from alula.errors import Conflict, NotFound
 from alula.types import Id
 
 __all__ = ["IdentityList"]
 
 _PATH: Final = "account/identities"
-_RECENT_SECONDS: Final = 300
 
 
 class IdentityList:
@@ -50,11 +47,10 @@ class IdentityList:
             app: The application.
             authentication_path: The path of the authentication service, None for the default one.
         """
-        app.use(_PATH, self, methods=["find", "remove"])
-        strategy = self._authentication.token_strategy
-        app.service(_PATH).hooks(
-            around={"all": [authenticate(strategy.name, service=authentication_path)]},
-            before={"all": [forbid_caching], "remove": [recent(_RECENT_SECONDS)]},
+        strategy = self._authentication.token_strategy.name
+        methods, recently = ["find", "remove"], ["remove"]
+        offer_to_callers(
+            app, _PATH, self, methods, strategy, authentication_path, recently=recently
         )
 
     async def find(self, params: Params) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from alula._context import Params
 from alula._cookies import SameSite
 from alula._identity import Application, identify
 from alula.accounts._budgets import charge_network
+from alula.accounts._guards import RECENT_SECONDS, check_recent
 from alula.accounts._oauth._identities import Identities, Identity
 from alula.accounts._oauth._matching import Matching
 from alula.accounts._oauth._pages import Pages
@@ -149,7 +150,7 @@ class _Start:
 
         Raises:
             BadRequest: The redirect is not below a page.
-            NotAuthenticated: The credentials are not valid.
+            NotAuthenticated: The credentials are not valid, or the sign-in is not recent.
         """
         provider, values = self._common.provider_of(params), _mapping(data)
         target, caller = self._target(values, params), None
@@ -165,8 +166,8 @@ class _Start:
         origin = None if sent is None else origin_of(sent)
         return self._common.pages.resolve(values.get("redirect"), origin)
 
-    async def _caller_by_url(self, token: object, params: Params) -> tuple[str, str] | None:
-        """Return who wants to link, by a token in the URL.
+    async def _caller_by_url(self, token: object, params: Params) -> Mapping[str, Any] | None:
+        """Return the claims of who wants to link, by a token in the URL.
 
         A link of somebody else may have a token of theirs, and would give their account the
         identity of its reader. So the token counts on our own pages only.
@@ -195,8 +196,8 @@ class _Start:
             )
         return caller
 
-    async def _caller(self, params: Params) -> tuple[str, str]:
-        """Return the user and the session of a caller.
+    async def _caller(self, params: Params) -> Mapping[str, Any]:
+        """Return the claims of a caller's token, which has a session.
 
         Raises:
             NotAuthenticated: The credentials are not an access token of a session.
@@ -207,19 +208,20 @@ class _Start:
         payload: Mapping[str, Any] = (params.authentication or {}).get("payload") or {}
         if "sid" not in payload:
             raise NotAuthenticated("Sign in again")
-        return payload["sub"], payload["sid"]
+        return payload
 
     async def _begin(
         self,
         provider: Provider,
         target: str | None,
-        caller: tuple[str, str] | None,
+        caller: Mapping[str, Any] | None,
         values: Mapping[str, Any],
         params: Params,
     ) -> Reply:
         common = self._common
         await charge_network(common.authentication, "starts", params, _AN_HOUR)
-        user_id, session_id = caller or (None, None)
+        if caller is not None:  # who links an identity can sign in by it for ever
+            check_recent(RECENT_SECONDS, caller)
         passed_on = {
             name: value
             for name in sorted(provider.start_parameters)
@@ -230,8 +232,8 @@ class _Start:
                 provider=provider.name,
                 issuer=await provider.issuer(),
                 target=target,
-                user_id=user_id,
-                session_id=session_id,
+                user_id=None if caller is None else caller["sub"],
+                session_id=None if caller is None else caller["sid"],
             )
             location = await provider.authorization_url(
                 redirect_uri=common.redirect_uri(provider),
