@@ -143,7 +143,7 @@ async def test_what_the_service_refuses(phone):
             await factor.patch(None, data, me)
     with pytest.raises(NotFound, match="begin one"):
         await factor.patch(None, {"code": "123456"}, me)
-    with pytest.raises(NotFound, match="no id"):
+    with pytest.raises(NotFound, match="leave the id out"):
         await factor.remove("totp:1", me)
     for call_by in (factor.find(), factor.create({}), factor.remove(None)):
         with pytest.raises(BadRequest, match="signed-in caller"):
