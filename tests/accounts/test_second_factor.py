@@ -378,7 +378,7 @@ async def test_recovery_codes(stores, phone):
         assert result["authentication"]["payload"]["amr"] == ["pwd", "otp"]
         (mail,) = await world.mails()
         assert (mail.kind, mail.codes_left) == ("recovery_used", left)
-        assert f"Recovery codes that are left: {left}." in mail.text
+        assert f"Recovery codes left: {left}." in mail.text
         assert await refused(world, await by_recovery_code(world, code)) == "invalid"
     assert await factor.find(me) == {"totp": True, "recoveryCodesLeft": 6}
 
