@@ -1,9 +1,9 @@
-"""The stream of a method that yields: one task owns what yields, and closes it.
+"""The stream of a method that yields: one task runs the generator, and closes it.
 
-A generator may hold connections in ``async with``, time limits and task groups. All of these have
-to be left by the task that has entered them. So one task runs the generator from its first item to
-its end, whoever reads the items. It makes an item only when somebody waits for one. To close the
-stream is to cancel that task, which works wherever the generator waits.
+A generator may use ``async with``, time limits and task groups. The task that enters one of these
+also has to leave it. So one task runs the generator from its first item to its end, no matter who
+reads the items. It produces an item only when a reader waits for one. Closing the stream cancels
+that task, which works wherever the generator waits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log: Final = logging.getLogger("alula")
 
 
 def is_stream(value: object) -> bool:
-    """Tell whether a value is an asynchronous iterator, or makes one."""
+    """Tell whether a value is an asynchronous iterator or iterable."""
     # Not isinstance with the ABC, which is slow.
     return hasattr(type(value), "__aiter__")
 
@@ -39,10 +39,10 @@ class _Changes(list[Change]):
 
 
 class _Source:
-    """What yields, and the task that runs it.
+    """The iterator, and the task that runs it.
 
-    It has no reference to the `ItemStream` that reads it, so that one that nobody reads any more is
-    found and closed. Changes have one, by the context of the call, so it does not keep them.
+    It has no reference to its `ItemStream`, so that a stream that nobody reads any more is found and
+    closed. Changes have one, by the context of the call, so it does not keep them.
 
     Args:
         items: What yields.
@@ -127,7 +127,7 @@ class _Source:
 
 
 class ItemStream(AsyncIterator[Any]):
-    """The items of a stream, one at a time. It closes when nobody refers to it any more.
+    """The items of a stream, one at a time. It closes when it is garbage-collected.
 
     Args:
         items: What yields.
@@ -188,13 +188,13 @@ class ItemStream(AsyncIterator[Any]):
             seconds: How long to wait at most. None waits for any time.
 
         Raises:
-            RuntimeError: Somebody else waits for the next item.
+            RuntimeError: Another task waits for the next item.
         """
         source = self._source
         if source.is_ready or source.task.done():
             return True
         if source.waiter is not None:
-            raise RuntimeError(f"{self!r} is read by two tasks; one item is for one of them")
+            raise RuntimeError(f"{self!r} is read by two tasks; read a stream in one task")
         if not self._is_asked:
             self._is_asked = True
             source.wanted.set()
@@ -278,7 +278,7 @@ async def change_each(call: Any, function: Change) -> None:
 
     Args:
         call: The context of the call. Its result is a stream, and becomes an `ItemStream`.
-        function: Takes an item and returns what takes its place, or an awaitable of it.
+        function: Gets an item and returns the new item, or an awaitable of it.
 
     Raises:
         Exception: What the stream or the function raises for the first item.

@@ -467,7 +467,7 @@ class TestOptions:
             ({"api_keys": 1}, "api_keys is 1; write True or False"),
             ({"api_keys": True, "key_prefix": "A"}, "key_prefix is 'A'"),
             ({"api_keys": True, "header": "X API"}, "header is 'X API'"),
-            ({"api_keys": True, "header": "authorization"}, "header names a further one"),
+            ({"api_keys": True, "header": "authorization"}, "name another header"),
             ({"api_keys": True, "bearer": 1}, "bearer is 1"),
             ({"bearer": True}, "bearer has no effect without api_keys=True"),
             ({"header": "X-Key"}, "header has no effect without api_keys=True"),

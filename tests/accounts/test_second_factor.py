@@ -143,7 +143,7 @@ async def test_what_the_service_refuses(phone):
             await factor.patch(None, data, me)
     with pytest.raises(NotFound, match="begin one"):
         await factor.patch(None, {"code": "123456"}, me)
-    with pytest.raises(NotFound, match="no id"):
+    with pytest.raises(NotFound, match="leave the id out"):
         await factor.remove("totp:1", me)
     for call_by in (factor.find(), factor.create({}), factor.remove(None)):
         with pytest.raises(BadRequest, match="signed-in caller"):
@@ -378,7 +378,7 @@ async def test_recovery_codes(stores, phone):
         assert result["authentication"]["payload"]["amr"] == ["pwd", "otp"]
         (mail,) = await world.mails()
         assert (mail.kind, mail.codes_left) == ("recovery_used", left)
-        assert f"Recovery codes that are left: {left}." in mail.text
+        assert f"Recovery codes left: {left}." in mail.text
         assert await refused(world, await by_recovery_code(world, code)) == "invalid"
     assert await factor.find(me) == {"totp": True, "recoveryCodesLeft": 6}
 

@@ -221,7 +221,9 @@ async def test_a_late_error_cuts_the_connection_of_other_clients(headers, caplog
 
 @pytest.mark.parametrize("name", ["stream_heartbeat", "stream_timeout", "stream_duration"])
 def test_limits_are_positive(name):
-    with pytest.raises(ValueError, match=rf"rest\({name}=0\): it is a number above 0, or None"):
+    with pytest.raises(
+        ValueError, match=rf"rest\({name}=0\): give a number of seconds above 0, or None"
+    ):
         rest(**{name: 0})
 
 

@@ -32,7 +32,7 @@ def todos(debug=False):
         ({"origins": ""}, TypeError, "origins=...\\) takes a list of texts, not ''"),
         ({"issuer": "login.example.com"}, ValueError, "issuer=...\\) is a URL such as"),
         ({"issuer": 7}, ValueError, "issuer=...\\) is a URL such as"),
-        ({"scopes": ["todos"]}, ValueError, "are those of an issuer"),
+        ({"scopes": ["todos"]}, ValueError, "has no effect without an issuer"),
         ({"timeout": 0}, ValueError, "give a number of seconds over 0"),
     ],
 )

@@ -1,7 +1,7 @@
-"""The types of services of an application's own, in the Python client that `alula client` writes.
+"""The types of an application's own services, in the Python client that `alula client` writes.
 
-Each method has the types of its operation: data, query, result. A service of this kind has two
-classes, for asynchronous and for synchronous clients, since no base class fits all its methods.
+Each method has the types of its operation: data, query, result. Each such service has two classes,
+for asynchronous and for synchronous clients, because no common base class fits all its methods.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class OwnService:
     """The code of the classes of a service.
 
     Args:
-        name: Of the class for asynchronous clients, without the ending ``Service``.
+        name: The name of the class for asynchronous clients, without the ending ``Service``.
         operations: Its operations.
         types: The types of the module.
     """
@@ -108,7 +108,7 @@ class OwnService:
         return f"\n\nclass {name}(Protocol):\n{methods}"
 
     def _method(self, operation: Operation) -> str:
-        """Return a method behind its ``def``."""
+        """Return the code of a method after its ``def``."""
         given = ["self"]
         if _ID in operation.address:
             schema = next(
@@ -153,7 +153,7 @@ class OwnService:
 def own_service(name: str, operations: list[Operation], types: Types) -> OwnService | None:
     """Return a service whose methods declare their types, None for others.
 
-    Queries in the syntax of adapters, such as ``$limit``, say that it is the service of an adapter.
+    A service whose queries have the syntax of adapters, such as ``$limit``, belongs to an adapter.
     """
     usable = [each for each in operations if not each.streams]
     names = [each["name"] for one in usable for each in one.parameters("query")]

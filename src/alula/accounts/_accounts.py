@@ -89,56 +89,55 @@ class Accounts:
     """Options of accounts, for ``app.configure(Accounts(...))``.
 
     Configure it after the authentication service, which needs sessions, and after its users. It
-    registers the service ``account/sessions``, which lists one's sessions. With a mailer, it
-    registers the service ``authManagement``, which FeathersJS front ends know, and hooks on the
+    registers the service ``account/sessions``, which shows people their sessions. With a mailer, it
+    registers the service ``authManagement``, which FeathersJS front ends call, and hooks on the
     users' service. With ``api_keys``, it registers the service ``account/api-keys``, and with
     ``totp`` the services ``account/second-factor`` and ``account/recovery-codes``.
 
     Args:
-        store: The path of a service that stores hashes of links, codes and keys; closed to
-            clients.
+        store: The path of a service that stores hashes of links, codes and keys. It must be closed
+            to clients.
         mailer: Sends the mails: `SMTP`, `ConsoleMailer`, `MemoryMailer`, or your own. None for an
-            application without mails, where the next options up to ``texts`` have no effect, but
-            for ``authentication``.
-        sender: Who sends them: ``"Example <no-reply@app.example>"``.
-        links: Where the links of mails lead to, with ``{token}``: ``"verify"`` and ``"reset"``, and
-            ``"link"`` with ``magic_link``.
+            application without mails; the options that need mails are errors then.
+        sender: The sender of the mails: ``"Example <no-reply@app.example>"``.
+        links: The links in mails, with ``{token}``: ``"verify"`` and ``"reset"``, and ``"link"``
+            with ``magic_link``.
         authentication: The path of the authentication service, None for the default one.
         email_field: The property of users that has the address.
-        verified_field: The property that says whether it is proved.
-        verify_email: Whether addresses are proved: ``"soft"`` asks for it, ``"required"`` refuses
-            to sign in before, and ``"off"`` does not ask at a sign-up. None for ``"soft"`` with a
-            mailer, ``"off"`` without one.
-        register: Whether ``{"strategy": "register", ...}`` signs up and in at once. Its answer
-            tells whether an address is taken.
-        check_unique: Whether the action ``checkUnique`` tells whether an address is taken.
+        verified_field: The property that says whether the address is confirmed.
+        verify_email: Whether users have to confirm their address: ``"soft"`` asks them,
+            ``"required"`` also refuses sign-ins until they do, and ``"off"`` does not ask. None
+            means ``"soft"`` with a mailer, and ``"off"`` without one.
+        register: Whether ``{"strategy": "register", ...}`` creates a user and signs them in. Its
+            response reveals whether an address is taken.
+        check_unique: Whether clients may ask by the action ``checkUnique`` if an address is taken.
         codes: Whether mails have a code of six digits besides the link.
-        code_tries: How many codes may be tried for one mail.
-        magic_link: Whether people can sign in by a link in a mail: True for the browser in which
-            they ask for it, ``"anywhere"`` for all.
+        code_tries: How many wrong codes one mail allows.
+        magic_link: Whether people can sign in by a link in a mail. With True, the link works only
+            in the browser that asked for it; with ``"anywhere"``, in all.
         min_password: The least number of characters of a new password.
-        password_check: Returns why a password is not good enough, None if it is.
+        password_check: A function that returns why a password is not good enough, None if it is.
         locale: The language of the mails: ``"en"`` or ``"de"``.
-        texts: By kind of mail, a function of the `Mail` and the locale that returns subject, text
-            and HTML.
-        api_keys: Whether users have API keys. The attribute ``api_keys`` is then an `ApiKeys`, by
-            which your own code creates some.
-        key_prefix: How keys begin. Scanners find keys in public code by it.
-        header: A header that may have a key, such as ``"X-API-Key"``. None for ``Authorization:
-            ApiKey <key>`` alone.
-        bearer: Whether ``Authorization: Bearer <key>`` counts, too, for tools that send nothing
-            else.
+        texts: Your own texts, by the kind of mail: functions that get the `Mail` and the locale,
+            and return subject, text and HTML.
+        api_keys: Whether users have API keys. The attribute ``api_keys`` is then an `ApiKeys`, with
+            which your own code creates keys.
+        key_prefix: How keys begin. Scanners recognize keys in public code by it.
+        header: A further header that may have a key, such as ``"X-API-Key"``. None for only
+            ``Authorization: ApiKey <key>``.
+        bearer: Whether ``Authorization: Bearer <key>`` is accepted, too, for tools that cannot send
+            anything else.
         sign_in: The providers with which people can sign in, such as ``[google(), github()]``.
         base_url: How browsers reach this server: ``"https://api.example"``, with the prefix of a
-            proxy or a mount. Needed with ``sign_in``.
-        pages: Where browsers may return to after a sign-in with others, at most one for an origin.
-            The first is the default. Without pages, the response is JSON.
+            proxy or a mount. Required with ``sign_in``.
+        pages: The pages to which browsers may return after a sign-in with others, at most one for
+            each origin. The first is the default. Without pages, the response is JSON.
         link_by_email: What happens if the address of a new identity belongs to a user:
             ``"verified"`` links it if the provider is trusted with addresses and has verified this
             one, ``"never"`` does not.
         answer: How a page gets the access token: ``"fragment"`` of its URL, or ``"cookie"``. None
-            for cookies where the authentication service keeps tokens out of responses, and
-            otherwise the fragment.
+            means cookies if the authentication service keeps tokens out of responses, and otherwise
+            the fragment.
 
     Raises:
         ValueError: An option is not valid; the message says what to do.
@@ -204,7 +203,7 @@ class Accounts:
         if self.header is not None and not _HEADER.fullmatch(self.header):
             raise ValueError(f"header is {self.header!r}; name one such as 'X-API-Key'")
         if self.header is not None and self.header.lower() == "authorization":
-            raise ValueError("keys may always come in Authorization; header names a further one")
+            raise ValueError("keys are always accepted in Authorization; name another header")
         _check_choice("bearer", self.bearer, (True, False))
 
     def _check_unused(self, names: tuple[str, ...], needed: str) -> None:
@@ -255,10 +254,11 @@ class Accounts:
                 raise ValueError(f"sign_in has two providers with the name {name!r}")
 
     def on(self, name: AccountEventName) -> Callable[[EventHandlerT], EventHandlerT]:
-        """Return a decorator: the function is called with each event of a name.
+        """Return a decorator for a function that is called with each event of this name.
 
-        It runs behind the request that has caused the event, and may be asynchronous. What it
-        raises is logged, without its text. Events are lost if the process crashes.
+        The function runs after the request that caused the event, and may be asynchronous. If it
+        fails, the log has the type of the error, without its text. Events are lost if the process
+        crashes.
 
         Args:
             name: ``"signed_up"``, ``"verified"``, ``"password_changed"``, ``"address_changed"``,
@@ -266,7 +266,7 @@ class Accounts:
                 ``"recovery_used"``.
 
         Raises:
-            TypeError: What it decorates cannot be called.
+            TypeError: The decorated object is not a function.
             ValueError: There is no such event with these options.
 
         Examples:
@@ -297,17 +297,18 @@ class Accounts:
     async def remove_factors(self, user_id: Id) -> bool:
         """Remove the second factor and the recovery codes of somebody who has lost them.
 
-        Make sure who asks before you call it.
+        Check who asks before you call it, and not by a mail: this removes the protection of the
+        account.
 
         Args:
             user_id: The id of the user.
 
         Returns:
-            Whether the user had one.
+            Whether the user had a second factor.
 
         Raises:
             NotAuthenticated: There is no such user.
-            RuntimeError: This is not configured with ``totp=True``.
+            RuntimeError: ``Accounts`` is not configured, or has no ``totp=True``.
         """
         if self._second is None:
             raise RuntimeError("remove_factors needs Accounts(totp=True, ...) that is configured")

@@ -2,12 +2,12 @@
 
 A key is ``<prefix>_<id>_<secret>_<checksum>``: ``alu_k7Qm2hT9xZ4a_...``. What holds in this file:
 
-- The store has the hash of the secret alone. Nobody who reads it gets a key. The secret has 256
-  random bits, which nobody guesses, so a fast hash is enough.
-- A key with a typing error fails by its checksum, which reads nothing.
-- Each call reads the record of its key, so a key that is removed ends at once. Its connections end,
-  too, however the record is removed.
-- When a key was used last is written at most every five minutes, behind the call.
+- The store has only the hash of the secret. Nobody who reads the store gets a key. The secret has
+  256 random bits, which nobody guesses, so a fast hash is enough.
+- The checksum detects a typing error without asking the store.
+- Each call reads the record of its key, so a key that is removed stops working at once. Its
+  connections close, too, however the record is removed.
+- The time of the last use is written at most every five minutes, after the call.
 """
 
 from __future__ import annotations
@@ -86,15 +86,15 @@ class CheckedKey:
 
 
 class ApiKeys:
-    """Creates, lists, renews and removes the API keys of users, for your own code.
+    """Creates, lists, rotates and removes the API keys of users, for your own code.
 
-    It is the attribute ``api_keys`` of `Accounts`, with ``Accounts(api_keys=True)``. People do the
-    same by the service ``account/api-keys``.
+    You get it as the attribute ``api_keys`` of ``Accounts(api_keys=True)``. People manage their own
+    keys with the service ``account/api-keys``.
 
     Args:
         store: The path of the closed service that stores them.
         prefix: How keys begin.
-        is_on: Whether the application has keys.
+        is_on: Whether API keys are turned on.
 
     Raises:
         ValueError: The prefix is not valid.
@@ -103,7 +103,8 @@ class ApiKeys:
     def __init__(self, store: str, prefix: str, *, is_on: bool) -> None:
         if not _PREFIX.fullmatch(prefix):
             raise ValueError(
-                f"key_prefix is {prefix!r}; write 2 to 16 small letters and digits, a letter first"
+                f"key_prefix is {prefix!r}; write 2 to 16 lower-case letters and digits,"
+                " beginning with a letter"
             )
         self._path = store
         self._prefix = prefix
@@ -159,14 +160,15 @@ class ApiKeys:
         """Create a key for a user.
 
         Args:
-            user_id: The id of the user, also of one who cannot sign in: an account of a service.
+            user_id: The id of the user. It may be a user who cannot sign in, such as a script.
             name: What the key is for, as lists show it.
-            scopes: What it may do: ``["reports:read"]``. ``"*"`` is all that its user may do.
-            expires_in: For how long it is valid; None for ever.
+            scopes: What the key may do: ``["reports:read"]``. ``"*"`` allows all that its user may
+                do.
+            expires_in: How long the key is valid, such as ``"90d"``; None means forever.
 
         Returns:
             ``id``, ``key``, ``prefix``, ``name``, ``scopes``, ``createdAt``, ``expiresAt`` and
-            ``lastUsedAt``. The ``key`` itself cannot be read again.
+            ``lastUsedAt``. Only this response has the ``key``; store it now.
 
         Raises:
             RuntimeError: There are no keys here, or the application is not set up.
@@ -217,7 +219,7 @@ class ApiKeys:
         return {**self._shown(record), "key": self._text_of(key_id, secret)}
 
     async def find(self, user_id: object) -> list[Record]:
-        """Return the keys of a user that are valid, the newest first, without the keys themselves.
+        """Return the valid keys of a user, the newest first, without their secrets.
 
         Args:
             user_id: The id of the user.
@@ -256,11 +258,11 @@ class ApiKeys:
     async def rotate(
         self, key_id: str, *, overlap: Duration = "24h", user_id: object = None
     ) -> Record:
-        """Give a key a new secret, and begin its lifetime anew. Its id and its scopes stay.
+        """Give a key a new secret, and start its lifetime again. Its id and its scopes stay.
 
         Args:
             key_id: Its id.
-            overlap: For how long the old secret is valid, too; 0 ends it at once.
+            overlap: How long the old secret stays valid; 0 ends it at once.
             user_id: Whose key it has to be; None for anybody's.
 
         Returns:
@@ -372,9 +374,9 @@ class ApiKeys:
             RuntimeError: There are no keys here, or the application is not set up.
         """
         if not self.is_on:
-            raise RuntimeError("there are no API keys here; turn them on: Accounts(api_keys=True)")
+            raise RuntimeError("API keys are turned off; turn them on: Accounts(api_keys=True)")
         if self._handle is None:
-            raise RuntimeError("API keys work after the setup of the application")
+            raise RuntimeError("API keys can be used only after the setup: await app.setup()")
         return self._handle
 
     async def _check_user(self, user_id: object) -> None:
@@ -460,7 +462,7 @@ def _lifetime_of(expires_in: Duration | None) -> int | None:
         return None
     lifetime = milliseconds_of(expires_in, "expires_in")
     if _milliseconds() + lifetime >= _NEVER_MS:
-        raise ValueError("expires_in is too long; write None for a key without an end")
+        raise ValueError("expires_in is too long; write None for a key that never expires")
     return lifetime
 
 

@@ -1,4 +1,4 @@
-"""Events of accounts, by which own code gets to know what has happened to an account."""
+"""Events of accounts, so that your own code can react when an account changes."""
 
 from __future__ import annotations
 

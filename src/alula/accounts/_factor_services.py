@@ -142,4 +142,4 @@ class RecoveryCodesService:
 
 def _forbid_id(id: Id) -> None:
     if id is not None:
-        raise NotFound("There is one second factor, which has no id; leave it out of the path")
+        raise NotFound("There is only one second factor; leave the id out of the path")

@@ -2,7 +2,7 @@
 
 What holds in this file:
 
-- The store has a secret only encrypted, under the id of its record.
+- The store has only the encrypted secret, which is bound to the id of its record.
 - There is one record for a user. A set-up that is not confirmed does not count, and expires.
 - A code counts once, and so does any earlier one: its step is stored by a patch that only raises
   it. Every adapter lets one of two such calls win.
@@ -187,7 +187,7 @@ class Factors:
             await self._handle.patch(record[self._id], {"data": batch}, query=query)
         except NotFound:
             await self._remove_recovery_codes({"userId": str(user_id), "data": batch})
-            raise Conflict("The recovery codes have just changed") from None
+            raise Conflict("The recovery codes have just changed; try again") from None
         await self._remove_recovery_codes({"userId": str(user_id), "data": old})
         return codes
 

@@ -19,17 +19,18 @@ RECENT_SECONDS: Final = 300
 
 @hook_factory("verified()")
 def verified(field: str = "isVerified", *, entity: str = "user") -> Hook:
-    """Return a hook that lets only users pass who have proved their address.
+    """Return a hook that admits only users who have confirmed their address.
 
-    Register it behind `authenticate`. Calls of the application itself pass.
+    Register it after `authenticate`. Calls of the application itself pass.
 
     Args:
-        field: The property of the user that says so; the ``verified_field`` of `Accounts`.
+        field: The property of the user that says whether the address is confirmed, as the
+            ``verified_field`` of `Accounts`.
         entity: The name of the user in params.
 
     Raises:
         NotAuthenticated: By the hook: nobody is signed in.
-        Forbidden: By the hook: the address is not proved. ``data.code`` is ``"not_verified"``.
+        Forbidden: By the hook: the address is not confirmed. ``data.code`` is ``"not_verified"``.
 
     Examples:
         >>> from alula import App
@@ -56,11 +57,11 @@ def verified(field: str = "isVerified", *, entity: str = "user") -> Hook:
 
 @hook_factory("recent(300)")
 def recent(seconds: int) -> Hook:
-    """Return a hook that lets only callers pass who have signed in a short time ago.
+    """Return a hook that admits only callers who have signed in a short time ago.
 
-    To renew a token by its refresh token is not a sign-in. Register the hook behind `authenticate`.
-    It needs an authentication service with sessions, whose tokens have the claim ``auth_time``.
-    Calls of the application itself pass.
+    Renewing a token by its refresh token does not count. Register the hook after `authenticate`. It
+    needs an authentication service with sessions, whose tokens have the claim ``auth_time``. Calls
+    of the application itself pass.
 
     Args:
         seconds: How long ago at most.

@@ -1,7 +1,7 @@
 """Mails: what a mailer gets, mailers for development and tests, and the queue of what is sent.
 
-Mails are sent behind the response to a request. So a request takes the same time whether there is
-an account or not, and a mail server that is down fails no request.
+Mails are sent after the response to a request. So a request takes the same time whether there is an
+account or not, and no request fails because a mail server is down.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Mail:
     """One mail. Its ``repr`` shows neither the address, nor the link, nor the code.
 
     Attributes:
-        kind: What it is for, such as ``"reset"``; see the guide for all kinds.
+        kind: What the mail is for, such as ``"reset"``; the guide lists all kinds.
         to: The address.
         sender: The sender, as in ``"Example <no-reply@app.example>"``.
         subject: The subject.
@@ -46,7 +46,7 @@ class Mail:
         link: The link that the mail is for, None for a notice.
         code: The code that can be typed instead, None without one.
         expires: When the link expires, None for a notice.
-        codes_left: How many recovery codes are left, None where it is about something else.
+        codes_left: How many recovery codes are left, None in mails about something else.
     """
 
     kind: str

@@ -2,11 +2,13 @@
 
 What holds in this file:
 
-- The actions that send a mail look nothing up before they answer. So text, status and time are the
+- The actions that send a mail read nothing before they respond. So text, status and time are the
   same whether there is an account or not.
-- A link or code that is wrong, used, expired or replaced gets one error, whatever the reason.
-- An action asks for a password by a sign-in without a token, so its throttle and its time apply.
-- A link is bound to the address that it was sent to. It counts only as long as that is the user's.
+- A link or code that is wrong, used, expired or replaced gets the same error.
+- An action checks a password by a sign-in without a token, so the throttle and the timing of
+  sign-ins apply.
+- A link is bound to the address that it was sent to. It is valid as long as the user has that
+  address.
 """
 
 from __future__ import annotations
@@ -230,7 +232,7 @@ class AuthManagement:
         return await self._set_password(("reset",), call, by_code=True)
 
     async def _verify(self, proof: StoredProof | None, params: Params) -> Any:
-        """Do what a link of a mail is for: prove an address, change it, or take it back."""
+        """Do what a link of a mail is for: confirm an address, change it, or restore it."""
         user = None if proof is None else await self._user_of(proof)
         if proof is None or user is None:
             return await self._refuse_proof("badParam", params)
@@ -304,14 +306,14 @@ class AuthManagement:
         return None
 
     async def take_over(self, user_id: str, action: str) -> None:
-        """Note that somebody who signs in has proved the address of a user.
+        """Mark the address of a user as confirmed by a sign-in.
 
-        If that was not proved before, a stranger may have made the account and know its password.
-        So the password ends, and so do all sessions, API keys and identities.
+        If it was not confirmed before, a stranger may have made the account and know its password.
+        So the password, all sessions, API keys and identities are removed.
 
         Args:
             user_id: The id of the user.
-            action: How the address was proved, for hooks.
+            action: How the address was confirmed, for hooks.
         """
         user = await self._entities.get(user_id, Params())
         if user.get(self._verified) is not True:
@@ -323,8 +325,8 @@ class AuthManagement:
     ) -> None:
         """Set a password, and end all other ways in: they may be those of a stranger.
 
-        A second factor ends only where a provider has proved who this is. It is there for the day
-        on which somebody else reads the mails.
+        The second factor is removed only if a provider confirms who this is. A mail is not enough:
+        the factor protects people whose mails somebody else can read.
         """
         user_id = self._entities.id_of(user)
         kinds = () if action == "oauth" else _WAYS_IN

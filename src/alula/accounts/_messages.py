@@ -1,7 +1,7 @@
 """Which mails are sent to whom, within the budgets of an account. All of it runs in jobs.
 
-A job looks the user up, and sends nothing where there is none. A request has its response by then,
-so neither the response nor its time tells whether there is an account.
+A job looks up the user, and sends nothing if there is none. By then, the request has its response,
+so neither the response nor its time reveals whether there is an account.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""One-time links and codes, by which somebody proves to read the mails to an address.
+"""One-time links and codes, by which people prove that they read the mails to an address.
 
 What holds in this file:
 
-- The store has hashes alone. Nobody who reads it gets a link or a code.
-- There is one record for a user and a purpose, so a new link ends the one before.
-- Whoever removes the record has used it up. Every adapter lets one caller remove a record.
-- A link has 256 random bits and cannot be guessed. A code has six digits: each guess is paid for
-  before it is compared, and after a few guesses the code is dead. The link goes on.
+- The store has only hashes. Nobody who reads it gets a link or a code.
+- A user has one record for each purpose, so a new link replaces the one before.
+- The call that removes the record has used up the link. Every adapter lets only one call remove a
+  record.
+- A link has 256 random bits and cannot be guessed. A code has six digits: each guess is counted
+  before it is compared, and after a few guesses the code stops working. The link still works.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recovery codes: what people keep on paper, for the day on which they lose their phone.
+"""Recovery codes: people keep them on paper, in case they lose their phone.
 
 A code has 120 random bits, so nobody can guess it, and its fast keyed hash tells nothing about it.
 """

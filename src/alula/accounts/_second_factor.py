@@ -1,12 +1,12 @@
-"""The second step of a sign-in: a ticket for somebody who has passed the first, and a code.
+"""The second step of a sign-in: a ticket, which proves the first step, and a code.
 
 What holds in this file:
 
 - It is asked for after every way to sign in, except where a passkey has checked the person.
 - A ticket is bound to the user, the network and the password. It has five tries, whatever is tried,
   and counts once.
-- Each try is paid for before the code is compared. A code of an app also costs a try of the
-  account, so that new tickets do not bring new tries without end.
+- Each try is counted before the code is compared. A code of an app also counts for the account.
+  Otherwise, new tickets would allow any number of tries.
 """
 
 from __future__ import annotations

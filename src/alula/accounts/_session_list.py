@@ -27,8 +27,8 @@ class SessionList:
         authentication: The authentication service.
 
     Attributes:
-        secret_events: True: where somebody is signed in is not for others, so its events are never
-            published.
+        secret_events: True: nobody else may know where somebody is signed in, so its events are
+            never published.
     """
 
     secret_events = True

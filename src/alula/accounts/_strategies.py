@@ -1,4 +1,4 @@
-"""Two more ways to sign in: by signing up, and by a link in a mail."""
+"""Two more ways to sign in: by a sign-up, and by a link in a mail."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class LinkStrategy(AuthenticationStrategy):
 
     Args:
         redeem: Uses a link up and returns its proof, None if it is not valid.
-        prove: Notes that the address of a user is proved.
-        is_bound: Whether a link counts only in the browser that has asked for it.
+        prove: Marks the address of a user as confirmed.
+        is_bound: Whether a link works only in the browser that asked for it.
     """
 
     can_be_guessed = False  # 256 random bits
@@ -120,7 +120,7 @@ class LinkStrategy(AuthenticationStrategy):
 
 
 class ProvedAddresses(Extension):
-    """Refuses sign-ins of users who have not proved their address.
+    """Refuses sign-ins of users who have not confirmed their address.
 
     Args:
         entities: The users.
@@ -149,10 +149,10 @@ class ProvedAddresses(Extension):
 
 
 async def bind_browser(context: HookContext, next: Next) -> None:
-    """Let a link that is asked for count only in this browser: an around hook.
+    """Bind the link that this call asks for to this browser: an around hook.
 
-    The browser gets a cookie. The mail has nothing of it, so nobody can send somebody else a link
-    that signs them in to the account of the sender.
+    The browser gets a cookie, which is not in the mail. Otherwise, an attacker could mail somebody
+    a link that signs them in to the attacker's account.
     """
     data = context.data
     asks = is_mapping(data) and data.get("action") == "sendMagicLink"
@@ -178,7 +178,7 @@ def same_password(
         params: The params of the sign-in.
 
     Raises:
-        NotAuthenticated: By what is returned: it has.
+        NotAuthenticated: Raised by the returned function: the password has changed.
     """
     entities, user_id = authentication.entities, authentication.entities.id_of(record)
 

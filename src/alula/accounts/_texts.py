@@ -38,18 +38,18 @@ _EN: Final[Mapping[str, _Words]] = {
     ),
     "reset": _Words(
         "Choose a new password",
-        "somebody has asked for a new password for your account. If it was you, choose one here:",
+        "somebody asked for a new password for your account. If it was you, choose one here:",
         "If it was not you, ignore this mail; your password stays as it is.",
     ),
     "change": _Words(
         "Confirm your new e-mail address",
         "please confirm that this is the new address of your account:",
-        "If you have not asked for this, ignore this mail.",
+        "If you did not ask for this, ignore this mail.",
     ),
     "undo": _Words(
         "Your e-mail address is about to change",
-        "somebody who has your password has asked to change the address of your account. If it was"
-        " not you, take your address back here:",
+        "somebody who knows your password asked to change the address of your account. If it was"
+        " not you, restore your address here:",
         "If it was you, ignore this mail.",
     ),
     "restored": _Words(
@@ -70,24 +70,24 @@ _EN: Final[Mapping[str, _Words]] = {
     ),
     "taken": _Words(
         "You already have an account",
-        "somebody has tried to use this address for an account, but you already have one.",
+        "somebody tried to use this address for a new account, but you already have one.",
         'If it was you, sign in, or use "Forgot your password?".'
         " If it was not you, ignore this mail.",
     ),
     "link": _Words(
         "Your link to sign in",
-        "sign in here, in the browser in which you have asked for this link:",
-        "If you have not asked for it, ignore this mail.",
+        "sign in here, in the browser in which you asked for this link:",
+        "If you did not ask for it, ignore this mail.",
     ),
     "factor_added": _Words(
-        "Signing in now takes a code",
-        "your account now has a second factor: signing in takes a code of your app.",
+        "Signing in now requires a code",
+        "your account now has a second factor: signing in requires a code from your app.",
         "If it was not you, somebody was signed in as you. Change your password, and ask us for"
         " help.",
     ),
     "factor_removed": _Words(
-        "Signing in takes no code any more",
-        "the second factor of your account was removed: your password alone signs in.",
+        "Signing in no longer requires a code",
+        "the second factor of your account was removed: your password is now enough to sign in.",
         "If it was not you, change your password at once.",
     ),
     "recovery_used": _Words(
@@ -97,13 +97,13 @@ _EN: Final[Mapping[str, _Words]] = {
     ),
     "recovery_renewed": _Words(
         "You have new recovery codes",
-        "new recovery codes were made for your account. The old ones do not count any more.",
+        "new recovery codes were made for your account. The old ones no longer work.",
         "If it was not you, change your password at once, and make new recovery codes.",
     ),
     "factor_guessed": _Words(
-        "Somebody tries to guess your codes",
+        "Somebody is trying to guess your codes",
         "there were too many wrong codes for your account, from somebody who knows your password or"
-        " reads your mails. Codes of your app do not count for some time.",
+        " reads your mails. Codes from your app will not work for some time.",
         "If it was not you, change your password at once.",
     ),
 }
@@ -196,7 +196,7 @@ _WORDS: Final[Mapping[str, Mapping[str, _Words]]] = {"en": _EN, "de": _DE}
 _GREETING: Final = {"en": "Hello,", "de": "Guten Tag,"}
 _CODE: Final = {"en": "Or type this code:", "de": "Oder geben Sie diesen Code ein:"}
 _CODES_LEFT: Final = {
-    "en": "Recovery codes that are left: {}.",
+    "en": "Recovery codes left: {}.",
     "de": "Wiederherstellungscodes, die noch gelten: {}.",
 }
 _UNTIL: Final = {"en": "The link is valid until {} UTC.", "de": "Der Link gilt bis {} UTC."}

@@ -1,8 +1,8 @@
 """Hooks on the service of the users: what clients may set, and what happens with a new user.
 
-Clients cannot say that an address is proved, and cannot change an address: that takes a proof. New
-passwords have rules. These checks run outside all other hooks, before a password is hashed. What is
-stored is completed directly around the method, behind all other hooks.
+Clients cannot mark an address as confirmed, and cannot change it without a mail. New passwords have
+rules. These checks run before all other hooks, because a later hook hashes the password. The
+properties that accounts add are set after all other hooks, directly around the method.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _NEWS: Final = "news of accounts"
 
 
 class PasswordRules:
-    """What new passwords must be like. They are checked as they are sent: nothing is trimmed.
+    """The rules of new passwords. They are checked exactly as they were sent: nothing is trimmed.
 
     Args:
         shortest: The least number of characters.
-        check: Returns why a password is not good enough, None if it is; for own rules.
+        check: Your own rule: returns why a password is not good enough, None if it is.
     """
 
     def __init__(self, shortest: int, check: Callable[[str], str | None] | None) -> None:
@@ -127,7 +127,7 @@ class UserHooks:
         forget_removed_users(users, id_name, self._proofs.forget)
 
     async def check_client(self, context: HookContext, next: Next) -> None:
-        """Check what a client sends, and tell by mail what has come of it.
+        """Check what a client sends, and send mails about the result.
 
         Raises:
             BadRequest: A value is not valid, or clients may not set it.
@@ -250,8 +250,8 @@ def forget_removed_users(
 ) -> None:
     """Remove what is stored of users who are removed, before it and again after it.
 
-    Databases give ids again, and no left-over link or key may belong to the next user. What is
-    stored in between is removed by the second time.
+    Databases use ids again, and no left-over link or key may belong to the next user. The second
+    removal catches what was stored in between.
 
     Args:
         users: The handle of the users' service.

@@ -32,12 +32,13 @@ _log: Final = logging.getLogger("alula.express")
 
 
 class StreamLimits(NamedTuple):
-    """How long streams take, in seconds; None for any time.
+    """Time limits of streams, in seconds; None for no limit.
 
     Attributes:
-        heartbeat: After which silence a comment is sent, so that proxies keep the connection.
-        timeout: How long the next item may take.
-        duration: How long a whole stream may take.
+        heartbeat: The silence after which a comment is sent, so that proxies keep the connection
+            open.
+        timeout: The longest wait for the next item.
+        duration: The longest duration of a whole stream.
     """
 
     heartbeat: float | None = 15.0
@@ -45,14 +46,16 @@ class StreamLimits(NamedTuple):
     duration: float | None = None
 
     def check(self) -> None:
-        """Check that they are positive.
+        """Check that all limits are positive.
 
         Raises:
-            ValueError: One is not.
+            ValueError: A limit is not positive.
         """
         for name, value in self._asdict().items():
             if value is not None and not value > 0:
-                raise ValueError(f"rest(stream_{name}={value!r}): it is a number above 0, or None")
+                raise ValueError(
+                    f"rest(stream_{name}={value!r}): give a number of seconds above 0, or None"
+                )
 
 
 NO_LIMITS: Final = StreamLimits(None, None, None)
@@ -79,11 +82,11 @@ def _no_item(limits: StreamLimits) -> Unavailable:
 
 
 def items_sender(limits: StreamLimits) -> ItemSender:
-    """Return what sends the items of a stream.
+    """Return a function that sends the items of a stream.
 
     Raises:
-        Exception: By the function: what the stream raises before its first item. The response is
-            an ordinary error then.
+        Exception: Raised by the function: what the stream raises before its first item. The
+            response is an ordinary error then.
     """
     report = reporter(None)
 
@@ -102,7 +105,7 @@ def items_sender(limits: StreamLimits) -> ItemSender:
         tells_errors = is_events and accept is not None and quality_of(accept, (EVENTS,)) > 0
 
         def fail(error: Exception) -> bytes | None:
-            """Report an error; return what is sent of it."""
+            """Report an error, and return what to send, None to cut the connection."""
             error.add_note(f"raised behind the first item of {stream.name}")
             shown = public_error(error, debug=req.app.debug)
             report(error, status_of(shown), req)
@@ -129,11 +132,11 @@ async def _parts(
     """Yield the parts of a response.
 
     Args:
-        stream: The items as they are sent.
+        stream: The items, as they leave the call.
         context: The call.
-        limits: How long it may take.
-        comment: What is sent in times of silence, None for nothing.
-        fail: Takes an error; returns what is sent of it, None to cut the connection.
+        limits: The time limits.
+        comment: What to send after a silence, None for nothing.
+        fail: Gets an error and returns what to send, None to cut the connection.
 
     Raises:
         StreamCutError: The stream has failed, and the client has to see that the response is not
@@ -155,7 +158,7 @@ async def _parts(
 async def _in_time(
     stream: ItemStream, limits: StreamLimits, comment: bytes | None
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the items of a stream, and comments in times of silence.
+    """Yield the items of a stream, and a comment after each silence.
 
     Raises:
         Unavailable: The next item, or the whole stream, takes too long.

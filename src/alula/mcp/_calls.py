@@ -31,10 +31,10 @@ class Exchange:
         app: The application.
         req: The request.
         res: The response.
-        timeout: How many seconds a call may take.
+        timeout: How many seconds a call may last.
 
     Attributes:
-        failure: The error that HTTP has to tell of, None for most messages. The SDK would show its
+        failure: The error that HTTP has to report, None for most messages. The SDK would show its
             text to clients.
     """
 
@@ -68,7 +68,7 @@ class Exchange:
     async def _call(
         self, tools: Toolbox, name: str, arguments: Mapping[str, Any]
     ) -> CallToolResult:
-        """Return the result of a tool. An error is a result, too: models see no others."""
+        """Return the result of a tool. An error is a result, too, since models see no others."""
         try:
             return _result(await self._run(tools.find(name), arguments))
         except Exception as error:  # noqa: BLE001  # it is logged, and the agent gets it
@@ -107,7 +107,7 @@ def _result(text: str) -> CallToolResult:
     """Return the result of a call.
 
     Raises:
-        PayloadTooLarge: It is too long for a model.
+        PayloadTooLarge: The result is too long for a model.
     """
     if len(text) > _MAX_CHARACTERS:
         raise PayloadTooLarge(

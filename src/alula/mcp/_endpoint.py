@@ -1,7 +1,7 @@
 """The endpoint of the protocol: requests of agents -> the server of the SDK -> responses.
 
-The SDK speaks the protocol, in all its revisions side by side. Each request stands alone: there are
-no sessions, so any worker may answer it.
+The SDK implements all revisions of the protocol side by side. There are no sessions, so any worker
+can handle any request.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Endpoint:
         tools: Its tools.
         name: The name of the server.
         version: Its version.
-        instructions: What agents should know of it, None for nothing.
-        timeout: How many seconds a call may take.
+        instructions: What agents should know about the application, None for nothing.
+        timeout: How many seconds a call may last.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class Endpoint:
     async def start(
         self, hosts: Sequence[str], origins: Sequence[str], metadata: str | None
     ) -> None:
-        """Take requests from now on.
+        """Accept requests from now on.
 
         Args:
-            hosts: The values of the header ``Host`` that are right.
-            origins: The same for ``Origin``. Requests without this header are right, too.
-            metadata: The URL that tells who issues tokens, None for nobody.
+            hosts: The accepted values of the header ``Host``.
+            origins: The same for ``Origin``. Requests without this header are accepted, too.
+            metadata: The URL of the metadata that name the issuer of tokens, None without one.
         """
         await self.stop()  # a setup that failed behind this one has left it running
         if metadata is not None:
@@ -101,7 +101,7 @@ class Endpoint:
         await started.wait()
 
     async def stop(self) -> None:
-        """Take no more requests."""
+        """Accept no more requests."""
         running, self._running = self._running, None
         if running is not None:
             self._stop.set()
@@ -112,7 +112,7 @@ class Endpoint:
 
         Raises:
             RuntimeError: The application is not set up.
-            Exception: The failure of the message, if HTTP has to tell of it.
+            Exception: The failure of the message, if HTTP has to report it.
         """
         if self._manager is None:
             raise RuntimeError("mcp() takes requests after the setup: await app.setup()")

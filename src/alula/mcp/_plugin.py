@@ -34,8 +34,8 @@ def mcp(
 ) -> Callable[[ExpressApplication], None]:
     """Return the plugin that offers methods of services as tools for agents, by MCP.
 
-    A call of a tool is a call of a client like any other: all hooks run, with ``"mcp"`` as
-    ``params.provider``. Configure it behind `rest`, which reads the credentials of requests.
+    A call of a tool runs all hooks, like a call of any other client, with ``"mcp"`` as
+    ``params.provider``. Configure it after `rest`, which reads the credentials of requests.
 
     Examples:
         >>> from alula.adapters.memory import MemoryService
@@ -48,26 +48,26 @@ def mcp(
             ``todos`` is called ``todos_find``; ``{"todos": {"find": "search_todos"}}`` gives it
             another name.
         path: The path of the endpoint.
-        hosts: The values of the header ``Host`` that are right, with their port if it is not the
-            usual one; ``:*`` at the end stands for any port. Without any, it is the host of the
-            setting ``public url``, or in debug mode this machine.
+        hosts: The hosts under which agents reach the server, with the port if it is not the usual
+            one; ``:*`` at the end means any port. By default the host of the setting ``public
+            url``, or in debug mode this machine.
         origins: The origins of pages that may call tools, such as ``"https://example.com"``.
-        issuer: The URL of the authorization server whose tokens the application takes. Agents find
-            it by the metadata of the endpoint, for which the setting ``public url`` is needed: the
-            URL of the application for clients.
+        issuer: The URL of the authorization server whose tokens the application accepts. Agents
+            find it in the metadata of the endpoint. Set ``public url`` to the URL at which clients
+            reach the application, because the metadata contain it.
         scopes: The scopes that the metadata name.
         name: The name of the application, for agents.
         version: Its version.
         instructions: What agents should know before they call a tool.
-        timeout: How many seconds a call may take.
+        timeout: How many seconds a call may last.
 
     Raises:
-        TypeError: ``services`` is not such a mapping. By the plugin: ``express(App())`` did not
-            make the application.
-        ValueError: A name of a tool is not valid, or given twice; or another argument is wrong. At
-            the setup: clients cannot call one of the methods.
-        RuntimeError: By the plugin: `rest` is missing, or `mcp` is configured already. At the
-            setup: no host is named, or the setting ``public url`` is missing.
+        TypeError: ``services`` is not such a mapping. Raised by the plugin: ``express(App())`` did
+            not make the application.
+        ValueError: A name of a tool is not valid, or given twice; or another argument is wrong.
+            Raised at the setup: clients cannot call one of the methods.
+        RuntimeError: Raised by the plugin: `rest` is missing, or `mcp` is configured already.
+            Raised at the setup: no host is named, or the setting ``public url`` is missing.
     """
     names = read_names(services)
     named_hosts, pages = _texts("hosts", hosts), _texts("origins", origins)
@@ -77,7 +77,7 @@ def mcp(
     if issuer is not None:
         _check_url("mcp(issuer=...)", issuer)
     elif scope_names:
-        raise ValueError("mcp(scopes=...) are those of an issuer; name it: mcp(issuer=...)")
+        raise ValueError("mcp(scopes=...) has no effect without an issuer; add mcp(issuer=...)")
     if not timeout > 0:
         raise ValueError(f"mcp(timeout={timeout!r}): give a number of seconds over 0")
     endpoint_path = "/" + path.strip("/")
@@ -170,7 +170,7 @@ def _check_url(what: str, url: object) -> str:
 
 
 def _public_url(app: ExpressApplication, *, is_needed: bool) -> str | None:
-    """Return the URL of the application for clients.
+    """Return the URL at which clients reach the application.
 
     Raises:
         RuntimeError: It is needed, and not set.
@@ -190,9 +190,10 @@ def _public_url(app: ExpressApplication, *, is_needed: bool) -> str | None:
 def _hosts(
     named: Sequence[str], public_url: str | None, *, is_debugged: bool
 ) -> tuple[list[str], list[str]]:
-    """Return the hosts that are right, and the origins that come with them.
+    """Return the accepted values of ``Host``, and the origins that belong to them.
 
-    A page of another host could resolve its name to this server, and read what the browser may.
+    Without this check, an attacker's page could point its own host name at this server, and read
+    what the browser may read (DNS rebinding).
 
     Raises:
         RuntimeError: No host is known.
@@ -207,5 +208,5 @@ def _hosts(
         return hosts, [f"http://{host}" for host in hosts]
     raise RuntimeError(
         'mcp() needs the names of its hosts: mcp(..., hosts=["api.example.com"]), or the setting'
-        f" {_URL_SETTING!r}. Without them it serves this machine alone, in debug mode"
+        f" {_URL_SETTING!r}. Without them it serves only this machine, in debug mode"
     )

@@ -1,7 +1,7 @@
-"""The schemas of a tool's arguments, in the form that language models and their providers take.
+"""The schemas of a tool's arguments, in the form that language models and their providers accept.
 
-References are written out, because providers refuse them. The syntax of queries is explained in
-words: the grammar as a schema is many times as long, and is sent to the model with each request.
+Definitions replace references, because providers refuse these. Words describe the syntax of
+queries: a schema of it is many times as long, and is sent to the model with each request.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OPERATORS: Final = ("$gt", "$gte", "$lt", "$lte", "$ne", "$in", "$nin")
 
 
 def inlined(schema: Schema) -> dict[str, Any]:
-    """Return a schema with its definitions in the place of references to them.
+    """Return a schema in which definitions replace the references to them.
 
     A definition within itself, and one that is too many levels down, becomes an open object.
     """

@@ -44,7 +44,7 @@ def read_names(services: object) -> dict[str, tuple[str, str]]:
         services: For each path, names of methods, or a mapping of them to names of tools.
 
     Raises:
-        TypeError: It has another form.
+        TypeError: The mapping has another form.
         ValueError: There are no tools, or a name is not valid or given twice.
     """
     if not is_mapping(services):
@@ -229,7 +229,7 @@ class ServiceTool:
         """Return the arguments of a call.
 
         Raises:
-            BadRequest: One is missing, unknown, or of a wrong type.
+            BadRequest: An argument is missing, unknown, or of a wrong type.
         """
         unknown = [name for name in arguments if name not in self._properties]
         if unknown:
@@ -304,7 +304,7 @@ class Toolbox:
         self._tools: dict[str, ServiceTool] = {}
 
     def tools(self) -> Mapping[str, ServiceTool]:
-        """Return the tools by name. Those of a service that was taken away are left out."""
+        """Return the tools by name, without those of services that were removed."""
         handles = {path: self._app.services.get(path) for path in self._paths}
         state = [None if each is None else state_of(each) for each in handles.values()]
         if state != self._state:
@@ -321,7 +321,7 @@ class Toolbox:
         """Return the tool with a name.
 
         Raises:
-            NotFound: No tool has it.
+            NotFound: No tool has this name.
         """
         tool = self.tools().get(name)
         if tool is None:
@@ -329,7 +329,7 @@ class Toolbox:
         return tool
 
     def check(self) -> None:
-        """Check that each service is there, and open to clients.
+        """Check that each service exists, and is open to clients.
 
         Raises:
             ValueError: A service is not registered, or clients cannot call the method; or it takes

@@ -64,10 +64,10 @@ def sse(
             gets a 503.
         max_streams_of_address: How many streams one IP address may have, None for any number. For
             another one it gets a 429. Only without a proxy in front, or with its addresses trusted.
-        feathers6: The path of a stream for pages with FeathersJS 6, whose client has
-            ``sse: "sse"`` for the path ``"sse"``. It has all events that publishers send to the
-            connection, as socket.io has; no hooks of ``find`` run. None for no such stream. It is
-            experimental, as FeathersJS 6 is a pre-release.
+        feathers6: The path of a stream for pages with FeathersJS 6, None for no such stream. The
+            client names the same path in its option ``sse``. As with socket.io, the stream has all
+            events that publishers send to the connection; hooks of ``find`` do not run.
+            Experimental, because FeathersJS 6 is a pre-release.
         bus: Shares events with other processes and machines, such as ``RedisBus(url)``. None is
             enough for the workers of `alula serve`, and with the bus of `socketio`.
 

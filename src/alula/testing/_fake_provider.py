@@ -33,31 +33,31 @@ _EXPIRES_SECONDS: Final = 600
 
 
 class _Grant(NamedTuple):
-    """What belongs to a code."""
+    """What the provider remembers for a code."""
 
     user: Mapping[str, Any]
     request: Mapping[str, str]
 
 
 class _Credentials(TypedDict):
-    """As the arguments of `alula.accounts.openid`."""
+    """The credentials, as arguments of `alula.accounts.openid`."""
 
     client_id: str
     client_secret: str
 
 
 class FakeProvider:
-    """An OpenID provider for tests of an application that people sign in to.
+    """An OpenID provider for tests of a sign-in with others.
 
-    It listens on a free port of this machine during ``async with``. It knows one application, and
-    signs everybody in at once, without a page.
+    Within ``async with``, it listens on a free port of this machine. It has one application, and
+    signs people in at once, without showing a page.
 
     Attributes:
         issuer: The issuer, for `alula.accounts.openid`.
         client_id: The id of the application.
         client_secret: Its secret.
         user: The claims of the person who signs in next; ``sub`` is the id.
-        denies: Whether the next person says no.
+        denies: Whether the next person refuses to sign in.
         changes: Claims that differ in ID tokens, such as ``{"nonce": "wrong"}``; None removes one.
         token_requests: The forms that the token endpoint has received.
 
@@ -123,10 +123,12 @@ class FakeProvider:
         """The issuer, which is also where the provider listens.
 
         Raises:
-            RuntimeError: It does not listen.
+            RuntimeError: The provider is used outside of ``async with``.
         """
         if self._server is None:
-            raise RuntimeError("the provider listens in `async with FakeProvider() as provider:`")
+            raise RuntimeError(
+                "the provider listens only within `async with FakeProvider() as provider:`"
+            )
         return self._server.url
 
     @property
@@ -237,7 +239,7 @@ class FakeProvider:
 
 
 def _fits(request: Mapping[str, str], form: Mapping[str, str]) -> bool:
-    """Tell whether a token request belongs to the request that started the sign-in."""
+    """Tell whether a token request matches the request that started the sign-in."""
     challenge = _base64(hashlib.sha256(form.get("code_verifier", "").encode()).digest())
     return hmac.compare_digest(challenge, request["code_challenge"]) and form.get(
         "redirect_uri"

@@ -186,7 +186,7 @@ WRONG_KEYS = {
 @pytest.mark.parametrize("case", WRONG_KEYS)
 def test_another_key_is_refused_when_the_application_is_configured(case):
     provider = apple(private_key=WRONG_KEYS[case](), **IDS)
-    with pytest.raises(ValueError, match="is not one of Apple") as caught:
+    with pytest.raises(ValueError, match="is not a key of Apple") as caught:
         provider.configure(App())
     assert "secret-text" not in str(caught.value)
     assert caught.value.__context__ is None or caught.value.__suppress_context__

@@ -31,7 +31,7 @@ async def test_a_provider_of_your_own_needs_three_methods():
     provider = Badges("badges", profile=lambda claims: {"badge": claims.subject})
     provider.configure(App())
     await provider.check_issuer(None)
-    with pytest.raises(ProviderError, match="badges: the response is of another issuer"):
+    with pytest.raises(ProviderError, match="badges: the response names another issuer"):
         await provider.check_issuer("https://other.example")
     claims = await provider.claims(redirect_uri="", code="7", nonce="", verifier="")
     assert provider.profile(claims) == {"badge": "7"}

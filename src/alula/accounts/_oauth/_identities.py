@@ -2,8 +2,8 @@
 
 What holds in this file:
 
-- An identity is the issuer and the subject, never the address, which gets a new owner now and then,
-  and never the name of the provider here, which the application may change.
+- An identity is the issuer and the subject. It is never the address, which may get a new owner, and
+  never the provider's name here, which the application may change.
 - The primary key of its record is the hash of both. So the store links an identity once, however
   many callers want it at the same time.
 """
@@ -42,7 +42,7 @@ class Identity:
         provider: The name of the provider when it was linked.
         email: The address that the provider had then, None without one.
         linked_at: When it was linked, in milliseconds since 1970.
-        last_used_at: When somebody has signed in by it the last time.
+        last_used_at: When somebody last signed in with it.
     """
 
     id: str

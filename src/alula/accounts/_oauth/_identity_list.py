@@ -1,4 +1,4 @@
-"""The service `account/identities`: people see with whom they can sign in, and end that."""
+"""The service `account/identities`: people see their identities, and remove them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class IdentityList:
             nobody can sign in by a mail.
 
     Attributes:
-        secret_events: True: with whom somebody signs in is not for others, so its events are never
-            published.
+        secret_events: True: nobody else may know with whom somebody signs in, so its events are
+            never published.
     """
 
     secret_events = True
@@ -58,7 +58,7 @@ class IdentityList:
         return [_shown(one) for one in await self._identities.of_user(caller_of(params)["sub"])]
 
     async def remove(self, id: Id, params: Params) -> dict[str, Any]:
-        """Remove an identity of the caller, who cannot sign in by it any more.
+        """Remove an identity of the caller, who can no longer sign in with it.
 
         Raises:
             Conflict: The caller has no other way to sign in.
@@ -85,7 +85,7 @@ class IdentityList:
         """Check that a user can sign in without an identity.
 
         Raises:
-            Conflict: They cannot.
+            Conflict: It is the last way to sign in.
         """
         user = await self._authentication.entities.get(user_id, Params())
         password = password_strategy(self._authentication).entity_password_field

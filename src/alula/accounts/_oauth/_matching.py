@@ -2,11 +2,12 @@
 
 What holds in this file:
 
-- An identity that is linked decides alone. An address does so only for an identity that is new,
-  only if the provider is trusted with it, and only once.
-- A user whose address is not proved may be that of a stranger who has signed up with it. The proof
-  that comes with an identity takes the account over: all that the stranger has set ends first.
-- Checks that another call could make wrong are made again when the identity is stored.
+- If the identity is linked, nothing else matters. The address matters only for a new identity, only
+  if the provider is trusted with it, and only once.
+- If a user's address is not confirmed, a stranger may have signed up with it. A trusted identity
+  then takes the account over: first, all that the stranger has set is removed.
+- Another call could change what a check has seen, so such checks run again when the identity is
+  stored.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ class Matching:
     Args:
         authentication: The authentication service.
         identities: The identities.
-        management: Takes accounts over.
+        management: Takes over accounts for their owner.
         messages: Sends mails.
         address: The property of users that has the address.
-        verified: The property that says whether it is proved.
+        verified: The property that says whether the address is confirmed.
         link_by_email: Whether an identity is linked to the user who has its address.
-        asks_for_proof: Whether new users are asked by mail to prove an address.
+        asks_for_proof: Whether new users get a mail that asks them to confirm their address.
     """
 
     def __init__(
@@ -76,10 +77,11 @@ class Matching:
         Args:
             claims: What the provider says about the person.
             provider: The provider.
-            start: Tells whether a signed-in user wants the identity to be linked.
+            start: The start of the sign-in, which says whether a signed-in user wants to link the
+                identity.
 
         Raises:
-            Refused: It is not linked, and cannot be.
+            Refused: The identity cannot be linked.
         """
         if start.user_id is not None:
             return await self._link_to_caller(claims, start)
@@ -101,7 +103,7 @@ class Matching:
         return identity
 
     async def _link_to_caller(self, claims: Claims, start: Start) -> Identity:
-        """Link an identity to the user who has begun this while signed in."""
+        """Link an identity to the signed-in user who asked for it."""
         await self._check_session(start)
         identity = (
             await self._known(claims)
@@ -137,7 +139,7 @@ class Matching:
             None if another call was faster with the identity or the address.
 
         Raises:
-            Refused: The address belongs to somebody, and does not prove who this is.
+            Refused: The address belongs to a user, and is not confirmed to be this person's.
         """
         address = folded_address(claims.email)
         user = None if address is None else await self._messages.find_user(address)
@@ -173,7 +175,7 @@ class Matching:
         """Create a user, and return the id, None if the address is taken.
 
         Raises:
-            Refused: The service of the users does not want this user.
+            Refused: The service of the users refuses this user.
         """
         make = provider.profile or self._default_profile
         data = dict(make(claims))

@@ -1,8 +1,8 @@
 """The pages of an application to which a browser may return after a sign-in with others.
 
-A client may name a place of its own below such a page. It is checked before anything else happens,
-and by what it resolves to (RFC 3986), not by how it is written. What proxies, servers and browsers
-might read in different ways is refused.
+A client may name a place below such a page. Before anything else happens, the server resolves the
+place (RFC 3986) and checks the result, not the spelling. It refuses texts that proxies, servers and
+browsers might read in different ways.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Pages:
         """Return where a browser goes after the sign-in, None where there are no pages.
 
         Args:
-            redirect: What a client asks for; any value, None for the page itself.
+            redirect: The place that a client asks for; any value, None for the page itself.
             origin: The origin of the page that the client comes from, None if unknown.
 
         Raises:

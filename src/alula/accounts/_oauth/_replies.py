@@ -1,6 +1,6 @@
 """What browsers get for a sign-in with others: a redirect and cookies, or JSON without pages.
 
-A token never comes in a query, which servers and proxies log: it is in the fragment of the page's
+Servers and proxies log queries, so a query never has a token. It is in the fragment of the page's
 URL, or in cookies.
 """
 

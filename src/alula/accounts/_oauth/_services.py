@@ -1,7 +1,7 @@
 """The services `oauth/:provider`, which begins a sign-in, and its `callback`, which finishes it.
 
 Both are for browsers, which come by a link or a form and leave by a redirect. Their paths and
-their answers are those of FeathersJS.
+responses are those of FeathersJS.
 """
 
 from __future__ import annotations
@@ -167,10 +167,11 @@ class _Start:
         return self._common.pages.resolve(values.get("redirect"), origin)
 
     async def _caller_by_url(self, token: object, params: Params) -> Mapping[str, Any] | None:
-        """Return the claims of who wants to link, by a token in the URL.
+        """Return the claims of who wants to link an identity, by a token in the URL.
 
-        A link of somebody else may have a token of theirs, and would give their account the
-        identity of its reader. So the token counts on our own pages only.
+        A stranger could send somebody a link with the stranger's own token. Then the reader's
+        identity would be linked to the stranger's account. So the token is accepted only from our
+        own pages.
 
         Raises:
             BadRequest: The request comes from elsewhere, or does not say where it comes from.
@@ -178,7 +179,7 @@ class _Start:
         """
         sent = _referrer(params)
         if sent is not None and not self._common.pages.is_own(origin_of(sent)):
-            raise BadRequest("feathers_token: this page may not link accounts")
+            raise BadRequest("feathers_token: only your own pages can link accounts with it")
         if not isinstance(token, str):
             raise BadRequest("feathers_token has to be one text")
         strategy = self._common.authentication.token_strategy
@@ -201,7 +202,7 @@ class _Start:
 
         Raises:
             NotAuthenticated: The credentials are not an access token of a session.
-            Forbidden: They are those of a cookie, and another site may have made the request.
+            Forbidden: The credentials are in a cookie, and another site may have made the request.
         """
         authentication = self._common.authentication
         await identify(authentication, params, (authentication.token_strategy.name,))
@@ -251,7 +252,7 @@ class _Start:
 
 
 class _Callback:
-    """Signs in who comes back from a provider.
+    """Signs in a person who comes back from a provider.
 
     Attributes:
         secret_events: True: nobody gets events of it.
@@ -292,7 +293,7 @@ class _Callback:
 
         Raises:
             Refused: Something is not right.
-            ProviderError: The provider cannot be asked, or its answer is not right.
+            ProviderError: The provider cannot be reached, or its response is not valid.
         """
         if not await self._common.starts.use_up(start):
             raise Refused("expired")
@@ -339,7 +340,7 @@ class _Callback:
         params: Params,
         http: dict[str, Any],
     ) -> Any:
-        """Sign in, as any other sign-in: with the hooks and extensions of the service."""
+        """Sign in like any other sign-in, with the hooks and extensions of the service."""
         authentication = self._common.authentication
         # Not the page of this request gets the tokens, but the one that has begun.
         headers = {n: value for n, value in params.headers.items() if n not in _OF_ORIGIN}

@@ -1,12 +1,12 @@
-"""What the server has to remember from the way to the provider to the way back.
+"""What the server remembers between sending a browser to a provider and its return.
 
 What holds in this file:
 
 - It is kept in a cookie of the browser, encrypted, so another browser cannot finish what this one
   began, and nobody reads the verifier and the nonce.
-- Each start has a cookie of its own, which is named by its state. So two tabs do not disturb each
+- Each start has its own cookie, whose name is made from the state. So two tabs do not disturb each
   other.
-- A state counts once.
+- A state is valid once.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Start:
         user_id: Who gets the identity, None to sign in.
         session_id: The session of that user.
         began_at: When it began, in seconds since 1970.
-        state: By which the callback finds it.
-        nonce: Which the provider puts into its id token.
+        state: The text by which the callback finds the start.
+        nonce: The text that the provider puts into its ID token.
         verifier: The secret behind the code challenge (PKCE).
     """
 
@@ -83,7 +83,7 @@ class Starts:
 
         Args:
             authentication: The authentication service.
-            path: What tells its starts from those of others.
+            path: A text that distinguishes its starts from those of other services.
         """
         self._cipher = AESGCM(authentication.derived_key(b"accounts: oauth start"))
         self._used.setup(authentication, path)
@@ -95,8 +95,9 @@ class Starts:
 
         Args:
             start: The start.
-            sent: The header ``Cookie`` of its request. The oldest starts in it are given up.
-            same_site: ``"none"`` where the provider answers by a POST from its own page.
+            sent: The header ``Cookie`` of its request. If it has too many starts, the oldest are
+                removed.
+            same_site: ``"none"`` if the provider sends its response as a POST from its own page.
         """
         name = _name_of(start.state)
         value = self._encrypted(name, start)

@@ -34,8 +34,8 @@ def apple(
 ) -> Provider:
     r"""Return Apple as a provider.
 
-    Verified addresses are trusted, also those by which Apple forwards mails. The name is never
-    known: Apple gives it to the browser at the first sign-in, unsigned. Needs the extra ``oauth``.
+    Verified addresses are trusted, also those from which Apple forwards mails. Users never get a
+    name, because Apple sends it only once, and unsigned. Needs the extra ``oauth``.
 
     Args:
         name: The name in the routes and settings.
@@ -124,7 +124,7 @@ class Apple(OpenIDProvider):
             key = None
         if key is None or not key.is_private or key.curve_name != "P-256":
             raise ValueError(
-                f"the private_key of the provider {self.name!r} is not one of Apple; take the"
-                " whole text of the file AuthKey_....p8"
+                f"the private_key of the provider {self.name!r} is not a key of Apple; pass"
+                " the whole text of the file AuthKey_....p8"
             )
         return key

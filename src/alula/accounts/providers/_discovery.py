@@ -90,7 +90,7 @@ class Discovery:
         """Return the endpoints.
 
         Raises:
-            ProviderError: They cannot be read, or are those of another issuer.
+            ProviderError: They cannot be read, or belong to another issuer.
         """
         return await self._metadata.value(KEPT_SECONDS)
 
@@ -110,8 +110,8 @@ class Discovery:
         if not is_dict(document) or document.get("issuer") != self._issuer:
             raise ProviderError(
                 "invalid",
-                f"the document at {self._url} is not of the issuer {self._issuer}; the setting has"
-                " to be the same, character by character",
+                f"the document at {self._url} names another issuer than {self._issuer}; issuer="
+                " has to be the same, character by character",
             )
         methods = document.get("token_endpoint_auth_methods_supported")
         has_userinfo = document.get("userinfo_endpoint") is not None

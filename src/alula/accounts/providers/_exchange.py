@@ -1,6 +1,7 @@
 """HTTP with a provider: ten seconds, no redirects, no cookies, and at most 1 MiB of a response.
 
-No error has a text of the provider: it may contain what nobody should read in a log.
+Errors never contain a text of the provider, because it may have secrets, which must not reach a
+log.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class Exchange:
             ProviderError: It was refused, or the response has no tokens.
         """
         if not _CODE.fullmatch(code):
-            raise ProviderError("invalid", "the code has characters that no code has")
+            raise ProviderError("invalid", "the code has characters that are not allowed in codes")
         async with _asking(endpoint):
             client = self._opened()
             try:
@@ -145,7 +146,7 @@ class Exchange:
 
         Args:
             url: Where it is.
-            access_token: What allows to read it, if it is not public.
+            access_token: The token that gives access, None for public URLs.
             accept: The media type.
 
         Raises:
@@ -272,7 +273,9 @@ async def _bound(response: httpx2.Response) -> None:
         text = f"{host} responded with a redirect, which is not followed"
         raise ProviderError("unavailable", text)
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise ProviderError("invalid", f"{host} sent a compressed response, which nobody asked for")
+        raise ProviderError(
+            "invalid", f"{host} sent a compressed response, which was not requested"
+        )
     response.stream = _Bounded(cast("httpx2.AsyncByteStream", response.stream), host)
 
 

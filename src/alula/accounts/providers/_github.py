@@ -26,8 +26,8 @@ def github(
 ) -> Provider:
     """Return GitHub as a provider.
 
-    A person's address is the primary one, which is trusted if GitHub has verified it. Needs the
-    extra ``oauth``.
+    A person has their primary address, which is trusted if GitHub has verified it. Needs the extra
+    ``oauth``.
 
     Args:
         name: The name in the routes and settings.
@@ -35,7 +35,7 @@ def github(
         client_id: The id of the OAuth app; None for the setting ``github_client_id``.
         client_secret: Its secret; None for the setting ``github_client_secret``.
         scopes: What the application asks for. Without ``"user:email"`` nobody has an address.
-            A GitHub App has permissions in place of scopes: it needs the one to read addresses.
+            A GitHub App has permissions instead of scopes: it needs the one for reading addresses.
         profile: Returns the data of a new user; None for address and name.
 
     Raises:

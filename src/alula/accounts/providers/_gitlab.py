@@ -1,4 +1,4 @@
-"""GitLab, the site or one of your own."""
+"""GitLab: gitlab.com, or your own server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def gitlab(
 
     Args:
         name: The name in the routes and settings.
-        host: The host of a GitLab of your own, such as ``"git.work.example"``.
+        host: The host of your own GitLab, such as ``"git.work.example"``.
         client_id: The id of the application; None for the setting ``gitlab_client_id``.
         client_secret: Its secret; None for the setting ``gitlab_client_secret``.
         scopes: What the application asks for; ``"openid"`` is one of them.

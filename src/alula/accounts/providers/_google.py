@@ -1,4 +1,4 @@
-"""Google, which vouches for the addresses that it manages."""
+"""Google, which is trusted with the addresses that it manages."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def google(
 ) -> Provider:
     """Return Google as a provider.
 
-    A verified address is trusted if Google manages it: those of gmail.com and of Workspace. People
-    may have a Google account with any other address, which Google has asked once. Needs the extra
-    ``oauth``.
+    A verified address is trusted if Google manages it: at gmail.com or in a Workspace. A Google
+    account may also have any other address. Google checked such an address once, so it is not
+    trusted. Needs the extra ``oauth``.
 
     Args:
         name: The name in the routes and settings.
@@ -70,7 +70,9 @@ class Google(OpenIDProvider):
     def _check(self, claims: Mapping[str, Any]) -> None:
         # The parameter alone is a proposal, which people can change in their browser.
         if self._hd is not None and claims.get("hd") != self._hd:
-            raise ProviderError("access_denied", f"somebody signed in who is not of {self._hd}")
+            raise ProviderError(
+                "access_denied", f"somebody signed in who is not a member of {self._hd}"
+            )
 
     def _is_verified(self, email: str, claims: Mapping[str, Any]) -> bool:
         is_managed = bool(claims.get("hd")) or email.lower().endswith("@gmail.com")

@@ -30,9 +30,9 @@ def microsoft(
 ) -> Provider:
     """Return Microsoft as a provider.
 
-    An address is what an administrator of some tenant has typed. So it is trusted only if the
-    claim ``xms_edov`` says that the tenant owns its domain; add this optional claim to the
-    registration of your application. Needs the extra ``oauth``.
+    The administrator of any tenant can type any address. So an address is trusted only if the claim
+    ``xms_edov`` says that the tenant owns its domain; add this optional claim to the registration
+    of your application. Needs the extra ``oauth``.
 
     Args:
         name: The name in the routes and settings.

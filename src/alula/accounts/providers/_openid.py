@@ -30,18 +30,18 @@ def openid(
 ) -> Provider:
     """Return a provider that speaks OpenID Connect, such as Keycloak, Authentik, Okta or Auth0.
 
-    Everything but the issuer is read from its discovery document. Needs the extra ``oauth``.
+    Alula reads everything except the issuer from its discovery document. Needs the extra ``oauth``.
 
     Args:
-        name: The name in the routes and settings, such as ``"work"``.
-        issuer: What the discovery document calls ``issuer``, character by character.
+        name: The name in the routes and settings, such as ``"company"``.
+        issuer: The ``issuer`` of the discovery document, the same character by character.
         client_id: The id of the application there; None for the setting ``<name>_client_id``.
         client_secret: Its secret; None for the setting ``<name>_client_secret``.
         scopes: What the application asks for; ``"openid"`` is one of them.
         algorithms: How ID tokens may be signed: some of ``RS256``, ``PS256``, ``ES256``, and the
             same with 384 and 512.
-        trust_email: Whether the provider is trusted if it says that an address is verified. Only
-            with a provider that proves all addresses; otherwise, people could sign in as others.
+        trust_email: Whether to trust the provider if it says that an address is verified. Set it
+            only if the provider checks all addresses. Otherwise, people could sign in as others.
         profile: Returns the data of a new user; None for address and name.
 
     Raises:
@@ -49,8 +49,8 @@ def openid(
 
     Examples:
         >>> from alula.accounts import openid
-        >>> openid("work", issuer="https://id.work.example")
-        <OpenIDProvider work>
+        >>> openid("company", issuer="https://id.company.example")
+        <OpenIDProvider company>
     """
     return OpenIDProvider(
         name,
@@ -104,7 +104,7 @@ class OpenIDProvider(OAuthProvider):
             raise ValueError(f"the provider {name!r} needs the scope 'openid'")
         if not algorithms or isinstance(algorithms, str) or set(algorithms) - set(ALGORITHMS):
             raise ValueError(
-                f"the provider {name!r} has algorithms={algorithms!r}; take some of"
+                f"the provider {name!r} has algorithms={algorithms!r}; use some of"
                 f" {', '.join(ALGORITHMS)}"
             )
         if not is_secure_url(url or issuer) or "?" in issuer or "#" in issuer:

@@ -1,4 +1,4 @@
-"""What a provider is to the rest of accounts: who signed in, and how a provider is asked.
+"""The interface of providers: what accounts ask them, and what they say about a person.
 
 This module needs no library, so an application without providers loads none.
 """
@@ -25,15 +25,15 @@ class Claims:
 
     Attributes:
         provider: The name of the provider.
-        issuer: Who vouches for the person, such as ``"https://accounts.google.com"``. With the
-            subject it identifies the person forever; addresses and names may change.
+        issuer: The URL that names the provider, such as ``"https://accounts.google.com"``. Issuer
+            and subject identify the person forever; addresses and names may change.
         subject: The id of the person at the issuer, 1 to 255 characters.
         email: The address as the provider wrote it, None without one.
-        is_verified: Whether the person has proved to own the address. It takes two: the provider
-            says so, and it is known to check.
+        is_verified: Whether the address is known to be the person's: the provider says so, and is
+            trusted to check it.
         name: The name to show, None without one.
-        raw: All that the provider has sent: the claims of OpenID Connect, GitHub's user. Only
-            ``is_verified`` tells whether an address is verified.
+        raw: All that the provider has sent, such as the claims of OpenID Connect. Do not read there
+            whether an address is verified: use ``is_verified``.
     """
 
     provider: str
@@ -76,7 +76,7 @@ def missing_library(error: ImportError) -> ImportError:
 
 
 class Provider(ABC):
-    """Somebody who tells who a person is, by OAuth 2 or OpenID Connect.
+    """A provider with which people sign in, by OAuth 2 or OpenID Connect.
 
     `openid`, `google`, `github` and others return one. Write a subclass for a provider that speaks
     neither.
@@ -102,8 +102,8 @@ class Provider(ABC):
     def __init__(self, name: str, *, profile: Profile | None = None) -> None:
         if not _NAME.fullmatch(name):
             raise ValueError(
-                f"a provider is called {name!r}; take at most 32 lower-case letters, digits and"
-                " hyphens, since the name is part of a URL"
+                f"a provider cannot be called {name!r}; use at most 32 lower-case letters, digits"
+                " and hyphens, since the name is part of a URL"
             )
         self.name = name
         self.profile = profile
@@ -138,19 +138,19 @@ class Provider(ABC):
 
         Args:
             redirect_uri: Where the browser returns to.
-            state: What the browser brings back, unguessable.
-            nonce: What the provider writes into its ID token, unguessable.
+            state: An unguessable text that the browser brings back.
+            nonce: An unguessable text that the provider writes into its ID token.
             verifier: The PKCE code verifier; the URL has its SHA-256 hash.
             passed_on: Further parameters that the page asked for. Those that are not among
                 ``start_parameters`` are left out.
 
         Raises:
-            ProviderError: The provider cannot be asked where that is.
+            ProviderError: The provider cannot be reached, or does not say where that is.
         """
 
     @abstractmethod
     async def issuer(self) -> str:
-        """Return who vouches for people, such as ``"https://accounts.google.com"``."""
+        """Return the URL that names the provider, such as ``"https://accounts.google.com"``."""
 
     async def check_issuer(self, iss: str | None) -> None:
         """Check the parameter ``iss`` with which a browser returns (RFC 9207).
@@ -162,7 +162,7 @@ class Provider(ABC):
             ProviderError: It names another provider, or is missing although this one sends it.
         """
         if iss is not None and iss != await self.issuer():
-            raise ProviderError("invalid", f"{self.name}: the response is of another issuer")
+            raise ProviderError("invalid", f"{self.name}: the response names another issuer")
 
     @abstractmethod
     async def claims(self, *, redirect_uri: str, code: str, nonce: str, verifier: str) -> Claims:
@@ -170,7 +170,7 @@ class Provider(ABC):
 
         Args:
             redirect_uri: As it was sent.
-            code: What the browser has brought.
+            code: The code that the browser has brought back.
             nonce: As it was sent.
             verifier: As it was sent.
 
