@@ -90,6 +90,19 @@ async def ask(app, *words, headers=EVENTS):
     return await post_json(app, [*words], "/assistant/ask", headers)
 
 
+async def sent_to(send, app, *words, headers):
+    """Call `ask` with a function that gets the messages of the response."""
+    body = json_text.dumps(words).encode()
+    pairs = [("content-type", "application/json"), ("content-length", str(len(body)))]
+    scope = scope_of("POST", "/assistant/ask", [*pairs, *headers.items()])
+    messages = iter([{"type": "http.request", "body": body}])
+
+    async def receive():
+        return next(messages, None) or await asyncio.Event().wait()
+
+    await app(scope, receive, send)
+
+
 async def test_the_head_of_a_stream():
     answer = await ask(application(), "a", "b")
     assert (answer.status, answer.text) == (200, 'data: "a"\n\ndata: "b"\n\n')
@@ -200,16 +213,8 @@ async def test_a_late_error_cuts_the_connection_of_other_clients(headers, caplog
     async def send(message):
         sent.append(message)
 
-    body = json_text.dumps(["a", "conflict"]).encode()
-    pairs = [("content-type", "application/json"), ("content-length", str(len(body)))]
-    scope = scope_of("POST", "/assistant/ask", [*pairs, *headers.items()])
-    messages = iter([{"type": "http.request", "body": body}])
-
-    async def receive():
-        return next(messages, None) or await asyncio.Event().wait()
-
     with pytest.raises(StreamCutError):
-        await application(service)(scope, receive, send)
+        await sent_to(send, application(service), "a", "conflict", headers=headers)
     assert len(sent) == 2
     assert sent[1]["more_body"]
     assert service.open == 0
@@ -226,9 +231,22 @@ def test_limits_are_positive(name):
 
 
 async def test_a_comment_breaks_the_silence():
-    answer = await ask(application(stream_heartbeat=0.01, stream_duration=0.2), "a", "wait")
-    assert answer.text.startswith('data: "a"\n\n:\n\n:\n\n')
-    assert '"message":"The stream took longer than 0.2 seconds"' in answer.text
+    service, sent = Assistant(), []
+
+    async def send(message):
+        sent.append(message.get("body"))
+        if sent.count(b":\n\n") == 2:
+            service.gate.set()
+
+    app = application(service, stream_heartbeat=0.01, stream_duration=SECONDS)
+    await sent_to(send, app, "a", "wait", headers=EVENTS)
+    assert sent[1:4] == [b'data: "a"\n\n', b":\n\n", b":\n\n"]
+    assert service.open == 0
+
+
+async def test_a_stream_may_not_take_for_ever():
+    answer = await ask(application(stream_heartbeat=None, stream_duration=0.02), "a", "wait")
+    assert "The stream took longer than 0.02 seconds" in answer.text
 
 
 async def test_lines_have_no_comments():
