@@ -90,6 +90,13 @@ async def ask(app, *words, headers=EVENTS):
     return await post_json(app, [*words], "/assistant/ask", headers)
 
 
+def keeping_streams(app):
+    """Return an application and its streams, which nothing closes by forgetting them."""
+    kept = []
+    app.service("assistant").hooks(after=[lambda context: kept.append(context.result)])
+    return app, kept
+
+
 async def sent_to(send, app, *words, headers):
     """Call `ask` with a function that gets the messages of the response."""
     body = json_text.dumps(words).encode()
@@ -245,8 +252,12 @@ async def test_a_comment_breaks_the_silence():
 
 
 async def test_a_stream_may_not_take_for_ever():
-    answer = await ask(application(stream_heartbeat=None, stream_duration=0.02), "a", "wait")
+    service = Assistant()
+    app, kept = keeping_streams(application(service, stream_heartbeat=None, stream_duration=0.02))
+    answer = await ask(app, "a", "wait")
     assert "The stream took longer than 0.02 seconds" in answer.text
+    assert kept
+    assert service.open == 0
 
 
 async def test_lines_have_no_comments():
@@ -324,13 +335,15 @@ async def send_request(port, *words, path="/assistant/ask"):
 @pytest.mark.parametrize("words", [["wait"], ["a", "wait"]])
 async def test_a_stream_closes_when_its_client_leaves(words):
     service = Assistant()
-    async with await application(service).listen(0) as server:
+    app, kept = keeping_streams(application(service))
+    async with await app.listen(0) as server:
         reader, writer = await send_request(server.port, *words)
         await eventually(lambda: service.open == 1)
         if words[0] == "a":
             await asyncio.wait_for(reader.readuntil(b'"a"\n\n'), SECONDS)
         writer.close()
         await eventually(lambda: service.open == 0)
+    assert len(kept) == len(words) - 1  # without a first item, there is no result yet
 
 
 async def test_a_stream_that_fails_is_cut_and_logged_once(caplog):
