@@ -34,6 +34,7 @@ PATHS = (
     "test_import.py",
     "test_public_names.py",
     # The server and the websockets, which stand on the libraries with the narrowest ranges.
+    "express/test_item_streams.py",
     "express/test_on_the_wire.py",
     "express/test_server.py",
     "express/test_websockets.py",

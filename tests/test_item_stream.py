@@ -239,6 +239,23 @@ async def test_an_end_that_takes_too_long_is_cancelled_once_more(monkeypatch, ca
     assert "lingers takes more than" in caplog.text
 
 
+async def test_an_end_in_time_leaves_no_timer(journal, monkeypatch):
+    loop, timers = asyncio.get_running_loop(), []
+    call_later = loop.call_later
+
+    def note(*arguments):
+        timers.append(call_later(*arguments))
+        return timers[-1]
+
+    monkeypatch.setattr(loop, "call_later", note)
+    stream = ItemStream(journal.count(), "count")
+    await stream.begin()
+    await stream.aclose()
+    await settle()
+    assert timers
+    assert all(timer.cancelled() for timer in timers)
+
+
 async def test_nobody_waits_for_ever_for_what_ignores_both(monkeypatch):
     monkeypatch.setattr(_item_stream, "CLOSE_SECONDS", 0.01)
     gate = asyncio.Event()

@@ -167,11 +167,9 @@ class TestSockets:
         (connection,) = web.app.channel_registry.connections.values()
         assert connection.user["email"] == "ada@example.com"
         assert connection.authentication["scopes"] == ["notes:read"]
-        began = time.monotonic()
         headers = web.headers
         assert (await web.send("DELETE", f"{KEYS}/{key['id']}", headers=headers)).status == 200
         await peer.wait_closed()
-        assert time.monotonic() - began < 5
 
     async def test_a_service_without_authenticate_does_not_know_the_user(self, web):
         """As over REST: nobody has asked for a scope."""

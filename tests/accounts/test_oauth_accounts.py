@@ -353,13 +353,18 @@ async def test_a_user_who_is_removed_during_the_link_gets_none(site):
     assert site.world.authentication.verify_access_token(token)["sub"] == identity["userId"]
 
 
-async def test_an_identity_that_is_removed_during_the_sign_in_does_not_sign_in(site):
+@pytest.mark.parametrize("somebody_else_has_it", [False, True])
+async def test_an_identity_that_is_removed_during_the_sign_in_does_not_sign_in(
+    site, somebody_else_has_it
+):
     await site.token()
     sessions = len(await site.world.app.service("sessions").find())
 
     async def remove(context):
         for identity in await site.identities():
             await site.world.app.service("credentials").remove(stored_id(identity))
+            if somebody_else_has_it:
+                await site.world.app.service("credentials").create({**identity, "userId": "77"})
 
     site.world.app.service("sessions").hooks(before={"create": [remove]})
     assert error_of(await site.come_in()) == "expired"

@@ -90,6 +90,26 @@ async def ask(app, *words, headers=EVENTS):
     return await post_json(app, [*words], "/assistant/ask", headers)
 
 
+def keeping_streams(app):
+    """Return an application and its streams, which nothing closes by forgetting them."""
+    kept = []
+    app.service("assistant").hooks(after=[lambda context: kept.append(context.result)])
+    return app, kept
+
+
+async def sent_to(send, app, *words, headers):
+    """Call `ask` with a function that gets the messages of the response."""
+    body = json_text.dumps(words).encode()
+    pairs = [("content-type", "application/json"), ("content-length", str(len(body)))]
+    scope = scope_of("POST", "/assistant/ask", [*pairs, *headers.items()])
+    messages = iter([{"type": "http.request", "body": body}])
+
+    async def receive():
+        return next(messages, None) or await asyncio.Event().wait()
+
+    await app(scope, receive, send)
+
+
 async def test_the_head_of_a_stream():
     answer = await ask(application(), "a", "b")
     assert (answer.status, answer.text) == (200, 'data: "a"\n\ndata: "b"\n\n')
@@ -200,16 +220,8 @@ async def test_a_late_error_cuts_the_connection_of_other_clients(headers, caplog
     async def send(message):
         sent.append(message)
 
-    body = json_text.dumps(["a", "conflict"]).encode()
-    pairs = [("content-type", "application/json"), ("content-length", str(len(body)))]
-    scope = scope_of("POST", "/assistant/ask", [*pairs, *headers.items()])
-    messages = iter([{"type": "http.request", "body": body}])
-
-    async def receive():
-        return next(messages, None) or await asyncio.Event().wait()
-
     with pytest.raises(StreamCutError):
-        await application(service)(scope, receive, send)
+        await sent_to(send, application(service), "a", "conflict", headers=headers)
     assert len(sent) == 2
     assert sent[1]["more_body"]
     assert service.open == 0
@@ -228,9 +240,26 @@ def test_limits_are_positive(name):
 
 
 async def test_a_comment_breaks_the_silence():
-    answer = await ask(application(stream_heartbeat=0.01, stream_duration=0.2), "a", "wait")
-    assert answer.text.startswith('data: "a"\n\n:\n\n:\n\n')
-    assert '"message":"The stream took longer than 0.2 seconds"' in answer.text
+    service, sent = Assistant(), []
+
+    async def send(message):
+        sent.append(message.get("body"))
+        if sent.count(b":\n\n") == 2:
+            service.gate.set()
+
+    app = application(service, stream_heartbeat=0.01, stream_duration=SECONDS)
+    await sent_to(send, app, "a", "wait", headers=EVENTS)
+    assert sent[1:4] == [b'data: "a"\n\n', b":\n\n", b":\n\n"]
+    assert service.open == 0
+
+
+async def test_a_stream_may_not_take_for_ever():
+    service = Assistant()
+    app, kept = keeping_streams(application(service, stream_heartbeat=None, stream_duration=0.02))
+    answer = await ask(app, "a", "wait")
+    assert "The stream took longer than 0.02 seconds" in answer.text
+    assert kept
+    assert service.open == 0
 
 
 async def test_lines_have_no_comments():
@@ -308,13 +337,15 @@ async def send_request(port, *words, path="/assistant/ask"):
 @pytest.mark.parametrize("words", [["wait"], ["a", "wait"]])
 async def test_a_stream_closes_when_its_client_leaves(words):
     service = Assistant()
-    async with await application(service).listen(0) as server:
+    app, kept = keeping_streams(application(service))
+    async with await app.listen(0) as server:
         reader, writer = await send_request(server.port, *words)
         await eventually(lambda: service.open == 1)
         if words[0] == "a":
             await asyncio.wait_for(reader.readuntil(b'"a"\n\n'), SECONDS)
         writer.close()
         await eventually(lambda: service.open == 0)
+    assert len(kept) == len(words) - 1  # without a first item, there is no result yet
 
 
 async def test_a_stream_that_fails_is_cut_and_logged_once(caplog):
@@ -355,7 +386,10 @@ async def test_a_server_that_stops_ends_streams_without_a_last_chunk():
 
 async def test_readers_that_leave_at_random_leave_no_generator_on_uvicorn():
     service = Assistant()
-    config = uvicorn.Config(application(service), port=0, lifespan="off", log_config=None)
+    # No websockets: uvicorn 0.45 uses a deprecated part of their library for them.
+    config = uvicorn.Config(
+        application(service), port=0, lifespan="off", log_config=None, ws="none"
+    )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve())
     await eventually(lambda: server.started)

@@ -236,15 +236,18 @@ def test_a_front_end_of_react_moves_as_it_is(side, tmp_path, made_by_feathersjs)
     assert len(marked) > 2
 
 
-@pytest.fixture(scope="module")
-async def outcomes(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("calls")
-    app = make_app()
-    said = compiled(folder, typescript(app), "front_end.ts", "calls.ts", options=NODE)
+async def outcomes_of(folder, app, front_end, calls, *arguments):
+    """Compile a front end and its calls, and run these with a server of the application."""
+    said = compiled(folder, typescript(app), f"{front_end}.ts", f"{calls}.ts", options=NODE)
     assert said == ""
     async with await app.listen(0) as server:
-        script = folder / "built" / "calls.js"
-        return await anyio.to_thread.run_sync(run_checks, script, PACKAGES, server.url)
+        script = folder / "built" / f"{calls}.js"
+        return await anyio.to_thread.run_sync(run_checks, script, PACKAGES, server.url, *arguments)
+
+
+@pytest.fixture(scope="module")
+async def outcomes(tmp_path_factory):
+    return await outcomes_of(tmp_path_factory.mktemp("calls"), make_app(), "front_end", "calls")
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -258,13 +261,8 @@ async def test_no_check_runs_that_is_not_listed(outcomes):
 
 @pytest.fixture(scope="module")
 async def read_streams(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("streams")
-    app = typed_endpoints.make_app()
-    said = compiled(folder, typescript(app), "endpoints.ts", "streams.ts", options=NODE)
-    assert said == ""
-    async with await app.listen(0) as server:
-        script = folder / "built" / "streams.js"
-        return await anyio.to_thread.run_sync(run_checks, script, PACKAGES, server.url)
+    folder, app = tmp_path_factory.mktemp("streams"), typed_endpoints.make_app()
+    return await outcomes_of(folder, app, "endpoints", "streams")
 
 
 @pytest.mark.parametrize("check", STREAM_CHECKS)
@@ -289,12 +287,7 @@ def test_the_moved_chat_is_short():
 async def moved_outcomes(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("moved")
     app = moved_chat.make_app(folder)
-    said = compiled(folder, typescript(app), "moved_chat.ts", "moved_calls.ts", options=NODE)
-    assert said == ""
-    async with await app.listen(0) as server:
-        arguments = (server.url, request.param)
-        script = folder / "built" / "moved_calls.js"
-        return await anyio.to_thread.run_sync(run_checks, script, PACKAGES, *arguments)
+    return await outcomes_of(folder, app, "moved_chat", "moved_calls", request.param)
 
 
 @pytest.mark.parametrize("check", MOVED_CHECKS)

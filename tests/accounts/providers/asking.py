@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -59,8 +60,9 @@ class Web:
         self.answers: dict[str, Any] = {}
         self.requests: list[httpx2.Request] = []
 
-    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+    async def __call__(self, request: httpx2.Request) -> httpx2.Response:
         self.requests.append(request)
+        await asyncio.sleep(0)  # others go on meanwhile, as with a network
         answer = self.answers.get(str(request.url.copy_with(query=None)))
         if isinstance(answer, Callable):
             answer = answer(request)
