@@ -79,6 +79,45 @@ class TestInterrupts:
             assert server.disconnected.wait(SOON)
             assert client.service("items").find() == [1]
 
+    def test_a_call_is_cancelled_before_its_future_is_there(self, monkeypatch):
+        start = asyncio.run_coroutine_threadsafe
+
+        def start_and_interrupt(coroutine, loop):
+            start(coroutine, loop)
+            assert server.stalled.wait(SOON)
+            raise KeyboardInterrupt
+
+        with (
+            raw_server(STALL, answer([1])) as server,
+            create_sync_client().configure(rest(server.url).httpx()) as client,
+        ):
+            with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+                patched.setattr(asyncio, "run_coroutine_threadsafe", start_and_interrupt)
+                client.service("items").find()
+            assert server.disconnected.wait(SOON)
+            assert client.service("items").find() == [1]
+
+    def test_a_call_is_cancelled_before_it_has_begun(self, monkeypatch):
+        start, goes_on, sent = asyncio.run_coroutine_threadsafe, threading.Event(), []
+
+        def start_late_and_interrupt(coroutine, loop):
+            loop.call_soon_threadsafe(goes_on.wait, SOON)
+            start(coroutine, loop)
+            raise KeyboardInterrupt
+
+        def respond(request):
+            sent.append(request.url.path)
+            return _respond(request)
+
+        own = httpx2.AsyncClient(transport=httpx2.MockTransport(respond))
+        with create_sync_client().configure(rest("http://here").httpx(own)) as client:
+            with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+                patched.setattr(asyncio, "run_coroutine_threadsafe", start_late_and_interrupt)
+                client.service("first").find()
+            goes_on.set()
+            client.service("second").find()
+        assert sent == ["/second"]
+
     def test_a_call_over_socketio(self, interrupt):
         with (
             ScriptedServer() as server,

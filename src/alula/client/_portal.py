@@ -98,11 +98,14 @@ class _ProcessPortal(Generic[TransportT]):
                     "a synchronous client was called in its own event loop, which would wait for"
                     " itself for ever; await an asynchronous client there"
                 )
-            running = asyncio.run_coroutine_threadsafe(call(self.transport), self._thread.loop)
+            loop = self._thread.loop
+        interruptible = _Interruptible(call, self.transport)
         try:
-            return running.result()
+            return asyncio.run_coroutine_threadsafe(interruptible.run(), loop).result()
         except BaseException:
-            running.cancel()
+            # The future of the call is no help: an interrupt may come before we have it.
+            with suppress(RuntimeError):  # the loop has ended, and so has the call
+                loop.call_soon_threadsafe(interruptible.cancel)
             raise
 
     def close(self) -> None:
@@ -116,6 +119,31 @@ class _ProcessPortal(Generic[TransportT]):
             self._finalizer.detach()
         thread, self._thread = self._thread, None
         return thread
+
+
+class _Interruptible(Generic[TransportT, T]):
+    """A call of the transport that can be cancelled before it has begun, too."""
+
+    def __init__(
+        self, call: Callable[[TransportT], Coroutine[Any, Any, T]], transport: TransportT
+    ) -> None:
+        self._call = call
+        self._transport = transport
+        self._task: asyncio.Task[Any] | None = None
+        self._is_cancelled = False
+
+    async def run(self) -> T:
+        """Call the transport."""
+        if self._is_cancelled:
+            raise asyncio.CancelledError
+        self._task = asyncio.current_task()
+        return await self._call(self._transport)
+
+    def cancel(self) -> None:
+        """End the call; in the event loop."""
+        self._is_cancelled = True
+        if self._task is not None:
+            self._task.cancel()
 
 
 class _LoopThread(threading.Thread):
