@@ -41,8 +41,8 @@ class _Changes(list[Change]):
 class _Source:
     """The iterator, and the task that runs it.
 
-    It has no reference to its `ItemStream`, so that a stream that nobody reads any more is found and
-    closed. Changes have one, by the context of the call, so it does not keep them.
+    It has no reference to its `ItemStream`, so that a stream that nobody reads any more is found
+    and closed. Changes have one, by the context of the call, so it does not keep them.
 
     Args:
         items: What yields.
