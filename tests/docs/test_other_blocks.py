@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.requirements import require_node
+from tests.requirements import require_node, require_node_modules
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -30,6 +30,11 @@ def check_js(text: str) -> None:
     feed([require_node(), "--check", "--input-type=module", "-"], text)
 
 
+def check_jsx(text: str) -> None:
+    esbuild = require_node_modules("esbuild") / ".bin" / "esbuild"
+    feed([str(esbuild), "--loader=jsx", "--log-level=error"], text)
+
+
 def feed(command: list[str], text: str) -> None:
     """Fail if a program rejects a text."""
     done = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
@@ -42,6 +47,7 @@ CHECKS = {
     "ini": check_ini,
     "dockerfile": check_dockerfile,
     "js": check_js,
+    "jsx": check_jsx,
 }
 
 # What `test_code_blocks` runs, what `tests/interop/test_typescript.py` compiles, what a shell runs
@@ -75,6 +81,7 @@ def test_every_block_names_its_language(page):
         ("ini", "a = 1"),
         ("dockerfile", "FRM python"),
         ("js", "const = 1"),
+        ("jsx", "const page = <b>"),
     ],
 )
 def test_a_mistake_is_noticed(language, text):

@@ -77,6 +77,10 @@ ELSEWHERE = {
     "export OTEL_": "it needs a collector",
     "mongod ": "it needs an installed MongoDB, and occupies its port",
     "opentelemetry-instrument": "it needs a collector",
+    "npm init -y": "tests/interop/test_admin_page.py does the same with pinned versions",
+    "npm install react-admin": "tests/interop/test_admin_page.py",
+    "npx vite build": "tests/interop/test_admin_page.py",
+    "python server.py": "tests/interop/test_admin_page.py",
     "pytest": "test_pages runs the project of the page",
 }
 JOURNEYS = ("README.md", "generator.md")
