@@ -22,7 +22,7 @@ from alula.express import error_handler, express, json, not_found, rest
 from alula.files import LocalFileStore, UploadService, file_content, multipart
 from alula.hooks import annotate_hook
 from alula.openapi import openapi
-from alula.realtime import socketio
+from alula.realtime import socketio, sse
 from alula.schema import resolve, virtual, with_schema
 
 
@@ -117,9 +117,21 @@ def make_app(folder: Path | None = None) -> Any:
     return app
 
 
+class Count:
+    async def up(self, data, params):
+        """Count to three, slowly enough to see it."""
+        for number in range(1, 4):
+            yield {"number": number}
+        await asyncio.Event().wait()
+
+
 async def serve() -> None:
     with TemporaryDirectory() as folder:
-        server = await make_app(Path(folder)).listen(0)
+        app = make_app(Path(folder))
+        app.configure(sse())
+        app.service("people").live()
+        app.use("count", Count(), methods=["up"])
+        server = await app.listen(0)
         print(server.url, flush=True)
         await server.wait_closed()
 

@@ -5,16 +5,18 @@
 // Starts the application itself. The checks build on each other; one line of JSON goes out for each:
 // {"name": "...", "error": null}, or what went wrong.
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 
 const [modules, executablePath, python] = process.argv.slice(2)
 const require = createRequire(path.join(path.resolve(modules), 'from-here.js'))
 const { chromium } = require('playwright-core')
 
+const run = promisify(execFile)
 const running = spawn(python, ['-m', 'tests.openapi.described'], {
   cwd: fileURLToPath(new URL('../..', import.meta.url)),
   stdio: ['ignore', 'pipe', 'inherit']
@@ -49,7 +51,7 @@ const checks = {
     await page.getByRole('heading', { name: 'Everything 2.1' }).waitFor()
     const names = await page.getByRole('navigation').getByRole('link').allTextContents()
     assert.deepEqual(names, ['people', 'teams/:team/tasks', 'plain', 'calc', 'jobs', 'secret',
-      'users', 'authentication', 'uploads'])
+      'users', 'authentication', 'uploads', 'count', 'authentication/tickets'])
     assert.equal(await page.title(), 'Everything 2.1')
     assert.match(await page.locator('#about').textContent(), /All kinds/)
   },
@@ -63,7 +65,7 @@ const checks = {
   },
   'a record is created from the example': async () => {
     await open('people.create')
-    assert.match(await send('people.create'), /^201 POST \/people.*"name": "text"/s)
+    assert.match(await send('people.create'), /^201 POST \/people.*"name": "Ada"/s)
   },
   'it is found by a query': async () => {
     await open('people.find')
@@ -72,6 +74,55 @@ const checks = {
     await operation('people.find').getByLabel('id[$in]').fill('1, 2')
     const answer = await send('people.find')
     assert.match(answer, /^200 GET .*"total": 1,\s+"limit": 1/s)
+  },
+  'a response is shown with an example': async () => {
+    const found = operation('people.find').getByText('200 The result').locator('..')
+    const shown = JSON.parse(await found.locator('pre').textContent())
+    assert.deepEqual(Object.keys(shown), ['total', 'limit', 'skip', 'data'])
+    assert.equal(shown.data[0].name, 'Ada')
+  },
+  'the same call is a command for a terminal': async () => {
+    await operation('people.create').getByText('In a terminal').click()
+    await operation('people.create').getByLabel('Body').fill('{"name": "D\'Arcy"}')
+    const command = await operation('people.create').locator('.terminal pre').textContent()
+    const { stdout } = await run('bash', ['-c', `${command} -sS`])
+    assert.equal(JSON.parse(stdout).name, "D'Arcy")
+    await open('secret.remove')
+    await operation('secret.remove').getByText('In a terminal').click()
+    const guarded = await operation('secret.remove').locator('.terminal pre').textContent()
+    assert.match(guarded, /-H "Authorization: Bearer \$TOKEN"/)
+    await open('secret.remove')
+  },
+  'a list is watched while it changes': async () => {
+    await page.reload()
+    await open('people.find')
+    const answer = operation('people.find').locator('.answer')
+    await operation('people.find').getByLabel('age', { exact: true }).fill('77')
+    await operation('people.find').getByRole('button', { name: 'Watch' }).click()
+    await answer.getByText('snapshot').waitFor()
+    const headers = { 'Content-Type': 'application/json' }
+    const body = JSON.stringify({ name: 'Grace', age: 77 })
+    await fetch(`${url}/people`, { method: 'POST', headers, body })
+    await answer.getByText('Grace').waitFor()
+    await answer.getByRole('button', { name: 'Stop' }).click()
+    await answer.getByText('Stopped.').waitFor()
+  },
+  'a method that streams shows its items': async () => {
+    await open('count.up')
+    await operation('count.up').getByRole('button', { name: 'Send' }).click()
+    const answer = operation('count.up').locator('.answer')
+    await answer.getByText('"number":3').waitFor()
+    await answer.getByRole('button', { name: 'Stop' }).click()
+    await answer.getByText('Stopped.').waitFor()
+  },
+  'a search leaves what it finds': async () => {
+    await page.locator('h1').click()
+    await page.keyboard.press('/')
+    await page.keyboard.type('tasks/{id}')
+    assert.deepEqual(await page.locator('section:visible h2').allTextContents(), ['teams/:team/tasks'])
+    assert.ok(await operation('people.find').isHidden())
+    await page.getByLabel('Search').fill('')
+    assert.ok(await operation('people.find').isVisible())
   },
   'a form with a file is sent': async () => {
     await open('uploads.create')
@@ -121,7 +172,7 @@ const checks = {
     assert.match(await signIn.locator('summary').first().textContent(), /Sign in$/)
     await open('authentication.create')
     const body = JSON.parse(await signIn.getByLabel('Body').inputValue())
-    assert.deepEqual(body, { strategy: 'local', email: 'text', password: 'text' })
+    assert.deepEqual(body, { strategy: 'local', email: 'ada@example.com', password: 'correct horse battery' })
     const button = signIn.getByRole('button', { name: 'Sign in' })
     await button.click()
     await signIn.locator('.answer .status-bad').waitFor()

@@ -131,7 +131,7 @@ def describe(
     body = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     parts: Part = {
         "schemas": components.schemas,
-        "responses": {"Error": {"description": "What went wrong", "content": body}},
+        "responses": {"Error": {"description": "Error", "content": body}},
     }
     schemes: Part = _sign_in_schemes(cookies) if secured else {}
     schemes |= key_schemes
@@ -274,7 +274,9 @@ class _ServiceOperations:
                 streamed = {"anyOf": kinds} if len(kinds) > 1 else kinds[0]
                 responses = operations["get"]["responses"]
                 found = responses.setdefault("200", {"description": "The result"})
-                found.setdefault("content", {})["text/event-stream"] = {"schema": streamed}
+                live = {"x-alula-live": True} if is_live else {}
+                content = {"schema": streamed, **live}
+                found.setdefault("content", {})["text/event-stream"] = content
         if "create" in self._methods:
             operations["post"] = self.create()
         for method in ("update", "patch", "remove"):

@@ -32,6 +32,12 @@ DOCS_SETTING: Final = "openapi docs"
 # The page loads nothing from other hosts, and no text of a description can run as a script.
 _POLICY: Final = "default-src 'self'; img-src data:; frame-ancestors 'self'"
 _FOLDER: Final = Path(__file__).parent / "page"
+_FILES: Final = {
+    "page.js": "text/javascript",
+    "calls.js": "text/javascript",
+    "schemas.js": "text/javascript",
+    "page.css": "text/css",
+}
 
 
 def openapi(
@@ -192,12 +198,9 @@ class _Description:
 
 
 def _serve_page(app: ExpressApplication, docs: str, description: str, title: str) -> None:
-    """Serve the page with its script and style, which are read when the plugin is configured."""
+    """Serve the page with its scripts and style, which are read when the plugin is configured."""
     app.set(DOCS_SETTING, docs)
-    page, script, style = (
-        (_FOLDER / name).read_text(encoding="utf-8")
-        for name in ("page.html", "page.js", "page.css")
-    )
+    page = (_FOLDER / "page.html").read_text(encoding="utf-8")
     values = {
         "title": title,
         "docs": docs,
@@ -217,5 +220,6 @@ def _serve_page(app: ExpressApplication, docs: str, description: str, title: str
         return send
 
     app.get(docs, sends("text/html", page))
-    app.get(f"{docs}/page.js", sends("text/javascript", script))
-    app.get(f"{docs}/page.css", sends("text/css", style))
+    for name, content_type in _FILES.items():
+        content = (_FOLDER / name).read_text(encoding="utf-8")
+        app.get(f"{docs}/{name}", sends(content_type, content))

@@ -1,5 +1,8 @@
 // Shows an OpenAPI description and calls what it describes. Everything that comes from the
-// description or from an answer is set as text, never as HTML.
+// description or from a response is set as text, never as HTML.
+
+import { curlOf, formOf, isStream, read, readable, requestOf } from "./calls.js";
+import { example, nameOf, resolved, typeOf, use } from "./schemas.js";
 
 const { page, description } = document.body.dataset;
 const here = location.pathname.replace(/\/$/, "");
@@ -28,46 +31,6 @@ function element(name, properties = {}, ...children) {
   return made;
 }
 
-function resolved(schema) {
-  for (let times = 0; schema?.$ref && times < 10; times += 1) {
-    schema = schema.$ref.slice(2).split("/").reduce((part, name) => part?.[name], api);
-  }
-  return schema ?? {};
-}
-
-function typeOf(given, depth = 0) {
-  const schema = resolved(given);
-  if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(" | ");
-  if (schema.anyOf || schema.oneOf) {
-    const types = (schema.anyOf ?? schema.oneOf).map((each) => typeOf(each, depth + 1));
-    return [...new Set(types)].join(" | ");
-  }
-  if (schema.type === "array" && depth < 3) return `list of ${typeOf(schema.items, depth + 1)}`;
-  const type = [schema.type ?? "anything"].flat().join(" | ");
-  return schema.format ? `${type} (${schema.format})` : type;
-}
-
-// Returns an example of what a schema describes.
-function example(given, depth = 0) {
-  const schema = resolved(given);
-  const known = schema.default ?? schema.const ?? schema.examples?.[0] ?? schema.enum?.[0];
-  if (known !== undefined && known !== null) return known;
-  const choices = schema.anyOf ?? schema.oneOf;
-  if (choices) return example(choices.find((each) => resolved(each).type !== "null"), depth);
-  const type = [schema.type].flat()[0];
-  if (depth > 4) return null;
-  if (type === "array") return [];
-  if (type === "string" && schema.format === "date-time") return new Date().toISOString();
-  if (type === "string") return "text".padEnd(schema.minLength ?? 0, "-text");
-  if (type === "integer" || type === "number") return schema.minimum ?? 0;
-  if (type === "boolean") return false;
-  if (type !== "object" && !schema.properties) return type === undefined ? {} : null;
-  const required = schema.required ?? Object.keys(schema.properties ?? {});
-  return Object.fromEntries(
-    required.map((name) => [name, example(schema.properties?.[name], depth + 1)]),
-  );
-}
-
 function field(parameter, id) {
   const list = resolved(parameter.schema).type === "array";
   const hint = typeOf(parameter.schema) + (list ? ", separated by commas" : "");
@@ -82,34 +45,9 @@ function field(parameter, id) {
   ] };
 }
 
-// Returns address and headers of a call. What the fields of a free query hold is taken as it is.
-function requestOf(path, fields) {
-  const headers = {};
-  const query = [];
-  for (const { parameter, input } of fields) {
-    const value = input.value.trim();
-    if (value === "") continue;
-    const name = encodeURIComponent(parameter.name);
-    const type = resolved(parameter.schema).type;
-    if (parameter.in === "path") path = path.replace(`{${parameter.name}}`, encodeURIComponent(value));
-    else if (parameter.in === "header") headers[parameter.name] = value;
-    else if (type === "object" && parameter.style === "form") query.push(value);
-    else if (type === "object") {
-      for (const pair of value.split(",")) {
-        const [key, of] = pair.split("=").map((part) => encodeURIComponent(part.trim()));
-        query.push(`${name}[${key}]=${of ?? ""}`);
-      }
-    } else {
-      const values = type === "array" ? value.split(",").map((part) => part.trim()) : [value];
-      query.push(...values.map((each) => `${name}=${encodeURIComponent(each)}`));
-    }
-  }
-  return { url: root + path + (query.length ? `?${query.join("&")}` : ""), headers };
-}
-
-// Tells what a call did to the token, and keeps it so: a sign-in answers one, a sign-out ends it.
-function tokenNote(operation, answer, text) {
-  const change = answer.ok ? operation["x-alula-token"] : undefined;
+// Tells what a call did to the token, and keeps it so: a sign-in returns one, a sign-out ends it.
+function tokenNote(operation, response, text) {
+  const change = response.ok ? operation["x-alula-token"] : undefined;
   const issued = change === "issued" ? JSON.parse(text).accessToken : undefined;
   if (issued) keep(issued);
   if (change === "revoked") keep("");
@@ -126,50 +64,66 @@ function formInputs(given, id) {
   }));
 }
 
-// Returns what is sent for a form; a text that is empty is left out.
-function formOf(inputs) {
-  const form = new FormData();
-  for (const { name, files, value } of inputs) {
-    for (const file of files ?? []) form.append(name, file);
-    if (!files && value !== "") form.append(name, value);
-  }
-  return form;
-}
-
-async function call(verb, path, operation, fields, body, output) {
-  const { url, headers } = requestOf(path, fields);
-  headers.Accept = "application/json";
-  if (token.value) headers.Authorization = `Bearer ${token.value.trim()}`;
-  if (typeof body === "string") headers["Content-Type"] = "application/json";
+// Makes a call and shows its response below the form. A stream is shown until somebody stops it.
+async function call(verb, { url, headers }, operation, { body, accept = "application/json" }, output) {
+  const sent = { ...headers, Accept: accept };
+  if (token.value) sent.Authorization = `Bearer ${token.value.trim()}`;
+  if (typeof body === "string") sent["Content-Type"] = "application/json";
+  const stop = new AbortController();
   output.replaceChildren(element("p", {}, "Waiting"));
   try {
-    const answer = await fetch(url, {
-      method: verb.toUpperCase(), headers, body,
-    });
-    let text = await answer.text();
-    try {
-      text = JSON.stringify(JSON.parse(text), null, 2);
-    } catch { /* shown as it came */ }
-    output.replaceChildren(
-      element("p", { className: answer.ok ? "status-good" : "status-bad" },
-        element("strong", {}, `${answer.status}`), ` ${verb.toUpperCase()} ${url}`),
-      element("pre", { tabIndex: 0 }, text || "(no content)"),
-      ...[tokenNote(operation, answer, text)].filter(Boolean),
-    );
+    const response = await fetch(url, { method: verb.toUpperCase(), headers: sent, body, signal: stop.signal });
+    const status = element("p", { className: response.ok ? "status-good" : "status-bad" },
+      element("strong", {}, `${response.status}`), ` ${verb.toUpperCase()} ${url}`);
+    const shown = element("pre", { tabIndex: 0 });
+    if (isStream(response)) {
+      const button = element("button", { type: "button", className: "quiet" }, "Stop");
+      button.addEventListener("click", () => stop.abort());
+      output.replaceChildren(status, shown, button);
+      await read(response, shown);
+      button.replaceWith(element("p", { className: "hint" }, "The stream has ended."));
+      return;
+    }
+    const text = await response.text();
+    shown.textContent = readable(text) || "(no content)";
+    output.replaceChildren(status, shown, ...[tokenNote(operation, response, text)].filter(Boolean));
   } catch (error) {
-    output.replaceChildren(element("p", { className: "status-bad" }, `No answer: ${error.message}`));
+    if (stop.signal.aborted) output.lastChild.replaceWith(element("p", { className: "hint" }, "Stopped."));
+    else output.replaceChildren(element("p", { className: "status-bad" }, `No response: ${error.message}`));
   }
 }
 
-function answers(operation) {
-  const list = element("ul");
-  for (const [status, given] of Object.entries(operation.responses)) {
-    const answer = resolved(given);
-    const schema = answer.content?.["application/json"]?.schema;
-    const type = schema ? `: ${schema.$ref?.split("/").pop() ?? typeOf(schema)}` : "";
-    list.append(element("li", {}, element("code", {}, status), ` ${answer.description}${type}`));
-  }
-  return list;
+// Returns the responses of an operation, each with an example. The first one is open.
+function responses(operation) {
+  return Object.entries(operation.responses).map(([status, given], index) => {
+    const response = resolved(given);
+    const [type, content] = Object.entries(response.content ?? {})[0] ?? [];
+    const item = content?.["x-itemSchema"];
+    const schema = item ?? (type === "application/json" ? content.schema : undefined);
+    const kind = /^[23]/.test(status) ? "status-good" : "status-bad";
+    return element("details", { className: "response", open: index === 0 },
+      element("summary", {}, element("code", { className: kind }, status === "default" ? "other" : status),
+        ` ${response.description}`),
+      schema ? element("p", { className: "hint" }, item ? `Each item: ${nameOf(schema)}` : nameOf(schema)) : null,
+      schema
+        ? element("pre", { tabIndex: 0 }, JSON.stringify(example(schema, { all: true }), null, 2))
+        : element("p", { className: "hint" }, type ?? "No content"));
+  });
+}
+
+// Returns the command for a terminal, which follows what the fields hold.
+function terminal(commandOf, form) {
+  const command = element("pre", { tabIndex: 0 }, commandOf());
+  const copy = element("button", { type: "button", className: "quiet" }, "Copy");
+  const show = () => { command.textContent = commandOf(); };
+  form.addEventListener("input", show);
+  form.addEventListener("change", show);
+  copy.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(command.textContent);
+    copy.textContent = "Copied";
+    setTimeout(() => { copy.textContent = "Copy"; }, 1500);
+  });
+  return element("details", { className: "terminal" }, element("summary", {}, "In a terminal"), command, copy);
 }
 
 function operationView(path, verb, operation, shared) {
@@ -187,12 +141,16 @@ function operationView(path, verb, operation, shared) {
     ? element("textarea", { id: `${id}body`, spellcheck: false, value: JSON.stringify(example(schema), null, 2) })
     : null;
   const output = element("div", { className: "answer", "aria-live": "polite" });
+  const types = Object.keys(resolved(operation.responses["200"] ?? operation.responses["201"]).content ?? {});
+  const streamed = types.includes("text/event-stream");
+  const buttons = element("p", { className: "buttons" },
+    element("button", { type: "submit" }, operation["x-alula-token"] ? operation.summary : "Send"));
   const form = element("form", {},
     operation.description && operation.description !== operation.summary
       ? element("p", {}, operation.description) : null,
     fields.length ? element("h3", {}, "Parameters") : null,
     element("div", { className: "fields" }, ...usual.flatMap(({ row }) => row)),
-    operators.length ? element("details", {}, element("summary", {}, "Operators"),
+    operators.length ? element("details", { className: "operators" }, element("summary", {}, "Operators"),
       element("div", { className: "fields" }, ...operators.flatMap(({ row }) => row))) : null,
     body && element("h3", {}, element("label", { htmlFor: `${id}body` }, "Body")),
     body,
@@ -200,26 +158,60 @@ function operationView(path, verb, operation, shared) {
     element("div", { className: "fields" }, ...inputs.flatMap((input) => [
       element("label", { htmlFor: input.id }, element("code", {}, input.name)), input,
     ])),
-    element("button", { type: "submit" }, operation["x-alula-token"] ? operation.summary : "Send"),
+    buttons,
     output,
-    element("h3", {}, "Answers"),
-    answers(operation),
   );
+  const request = () => requestOf(root, path, fields);
+  form.append(terminal(() => {
+    const { url, headers } = request();
+    return curlOf(verb, url, headers, { body: body?.value, inputs, needsToken: needsToken(operation) });
+  }, form));
+  const accept = streamed && !types.includes("application/json") ? "text/event-stream" : undefined;
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    call(verb, path, operation, fields, upload ? formOf(inputs) : body?.value, output);
+    call(verb, request(), operation, { body: upload ? formOf(inputs) : body?.value, accept }, output);
   });
-  const lock = operation.security ? element("span", { className: "lock" }, " (needs a token)") : null;
+  if (streamed && !accept) {
+    const watch = element("button", { type: "button", className: "quiet" }, "Watch");
+    const isLive = resolved(operation.responses["200"]).content["text/event-stream"]["x-alula-live"];
+    watch.title = isLive ? "The result and its changes, while they happen" : "Events, while they happen";
+    watch.addEventListener("click", () => {
+      const { url, headers } = request();
+      const live = isLive ? `${url}${url.includes("?") ? "&" : "?"}$live=true` : url;
+      call(verb, { url: live, headers }, operation, { accept: "text/event-stream" }, output);
+    });
+    buttons.append(watch);
+  }
+  const lock = needsToken(operation) ? element("span", { className: "lock" }, " (needs a token)") : null;
   return element("details", { className: "operation", id: operation.operationId },
-    element("summary", {}, element("span", { className: "verb" }, verb.toUpperCase()),
-      element("code", {}, path), ` ${operation.summary}`, lock),
-    form);
+    element("summary", {}, element("span", { className: `verb ${verb}` }, verb.toUpperCase()),
+      element("code", {}, path), element("span", { className: "what" }, ` ${operation.summary}`), lock),
+    element("div", { className: "sides" }, form,
+      element("aside", {}, element("h3", {}, "Responses"), ...responses(operation))));
+}
+
+// Returns whether a call without credentials is refused.
+function needsToken(operation) {
+  return Boolean(operation.security?.every((way) => Object.keys(way).length));
 }
 
 function schemaView(name, schema) {
   return element("details", { className: "operation" },
     element("summary", {}, element("code", {}, name)),
     element("pre", { tabIndex: 0 }, JSON.stringify(schema, null, 2)));
+}
+
+// Shows the operations whose path or summary has a text, and the services that have one of them.
+function narrow(text, sections) {
+  const wanted = text.trim().toLowerCase();
+  for (const { section, entry } of sections) {
+    let shown = 0;
+    for (const view of section.querySelectorAll("details.operation")) {
+      view.hidden = !view.querySelector("summary").textContent.toLowerCase().includes(wanted);
+      shown += view.hidden ? 0 : 1;
+    }
+    section.hidden = entry.hidden = shown === 0;
+  }
 }
 
 function show() {
@@ -231,26 +223,46 @@ function show() {
     const href = new URL(url, new URL(root + description, location.href)).pathname;
     document.getElementById("descriptions").append(", ", element("a", { href, title: text }, url));
   }
-  const sections = new Map(api.tags.map(({ name }, index) => [name, element("section",
-    { id: `service-${index}` }, element("h2", {}, name))]));
+  const sections = api.tags.map(({ name, description: text }, index) => {
+    const id = `service-${index}`;
+    const section = element("section", { id }, element("h2", {}, name), text ? element("p", {}, text) : null);
+    return { name, section, entry: element("li", {}, element("a", { href: `#${id}` }, name)) };
+  });
   for (const [path, item] of Object.entries(api.paths)) {
     for (const verb of VERBS.filter((each) => item[each])) {
       const view = operationView(path, verb, item[verb], item.parameters ?? []);
-      sections.get(item[verb].tags[0]).append(view);
+      sections.find(({ name }) => name === item[verb].tags[0]).section.append(view);
+      if (item[verb]["x-alula-token"] === "issued") signInLink(item[verb].operationId);
     }
   }
-  document.getElementById("index").replaceChildren(...[...sections].map(([name, section]) =>
-    element("li", {}, element("a", { href: `#${section.id}` }, name))));
+  document.getElementById("index").replaceChildren(...sections.map(({ entry }) => entry));
   const schemas = Object.entries(api.components.schemas);
-  document.getElementById("services").replaceChildren(...sections.values(),
+  document.getElementById("services").replaceChildren(...sections.map(({ section }) => section),
     element("details", { id: "schemas" }, element("summary", {}, "Schemas"),
       ...schemas.map(([name, schema]) => schemaView(name, schema))));
+  const search = document.getElementById("search");
+  search.addEventListener("input", () => narrow(search.value, sections));
+  document.addEventListener("keydown", (event) => {
+    const isTyping = event.target.matches("input, textarea");
+    if (event.key === "/" && !isTyping) {
+      event.preventDefault();
+      search.focus();
+    }
+  });
+}
+
+// Leads to the operation that returns a token.
+function signInLink(id) {
+  const link = element("a", { href: `#${id}` }, "Sign in");
+  link.addEventListener("click", () => { document.getElementById(id).open = true; });
+  document.getElementById("token-help").append(" ", link);
 }
 
 try {
-  const answer = await fetch(root + description, { headers: { Accept: "application/json" } });
-  if (!answer.ok) throw new Error(`${answer.status} at ${root + description}`);
-  api = await answer.json();
+  const response = await fetch(root + description, { headers: { Accept: "application/json" } });
+  if (!response.ok) throw new Error(`${response.status} at ${root + description}`);
+  api = await response.json();
+  use(api);
   show();
 } catch (error) {
   document.getElementById("services").replaceChildren(
