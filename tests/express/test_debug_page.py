@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import html
+import json
 import re
 import time
+from asyncio.subprocess import PIPE
 
 import pytest
 from tests.express.asgi_client import call
 
 from alula import App
 from alula.adapters.memory import MemoryService
-from alula.express import error_handler, express, health, not_found, rest
+from alula.authentication import AuthenticationService, authenticate, hash_password, protect
+from alula.express import api, error_handler, express, health, not_found, rest
 from alula.openapi import openapi
 from alula.realtime import socketio, sse
 
@@ -36,6 +41,27 @@ def app_with(*, debug=True, ends=True, **options):
     if ends:
         app.use(not_found(), error_handler(logger=False))
     return app
+
+
+def guarded(*, is_optional=False, methods=("create",), **options):
+    """Return an application whose records only people get who have signed in."""
+    app = api(App(debug=True))
+    app.use("users", MemoryService(start_id=1), methods=[*methods])
+    app.service("users").hooks(
+        around=[protect("password")], before={"create": [hash_password("password")]}
+    )
+    app.use("auth", AuthenticationService(app, secret="s" * 32, **options))
+    app.use("notes", MemoryService([{"id": 1, "text": "Hello"}]))
+    app.service("notes").hooks(around=[authenticate("jwt", optional=is_optional)])
+    return app
+
+
+async def terminal(app, headers=BROWSER):
+    """Return the commands that the page shows."""
+    await app.setup()
+    page = await call(app, url="/", headers=headers)
+    (shown,) = re.findall("<pre>(.*?)</pre>", page.text, re.DOTALL)
+    return html.unescape(shown)
 
 
 class TestTheRoot:
@@ -86,6 +112,35 @@ class TestTheRoot:
         answer = await call(app, url="/", headers=BROWSER)
         assert "curl http://localhost:3031/greeter" in answer.text
         assert 'href="/greeter"' not in answer.text
+
+    async def test_the_commands_sign_in_where_one_has_to(self):
+        app = guarded()
+        server = await app.listen(0)
+        try:
+            shown = await terminal(app, {**BROWSER, "host": server.url.removeprefix("http://")})
+            made, token, found = re.split(r"\n(?=TOKEN|curl)", shown)
+            assert (made[:4], token[:7], found[:4]) == ("curl", "TOKEN=$", "curl")
+            shell = await asyncio.create_subprocess_exec("bash", "-ec", shown, stdout=PIPE)
+            printed, _ = await shell.communicate()
+        finally:
+            server.close()
+            await server.wait_closed()
+        user, records = printed.decode().replace("}[", "}\n[").splitlines()
+        assert json.loads(user) == {"email": "ada@example.com", "id": 1}
+        assert json.loads(records) == [{"id": 1, "text": "Hello"}]
+
+    @pytest.mark.parametrize(
+        ("make", "shown"),
+        [
+            (lambda: guarded(methods=[]), r"TOKEN=\$\(curl .*curl -sS \S+/notes -H .*"),
+            (lambda: guarded(is_optional=True), r"curl \S+/notes$"),
+            (lambda: guarded(strategies=["jwt"]), r"curl \S+/notes$"),
+            (lambda: guarded(entity=None, strategies=["jwt"]), r"curl \S+/notes$"),
+        ],
+        ids=["closed users", "optional", "no password", "no users"],
+    )
+    async def test_the_commands_are_those_that_can_work(self, make, shown):
+        assert re.fullmatch(shown, await terminal(make()), re.DOTALL)
 
     async def test_a_page_shows_the_records_of_a_service(self):
         app = app_with(ends=False)

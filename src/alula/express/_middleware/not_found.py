@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, Final
-from urllib.parse import quote
 
 from alula._service import ServiceHandle
 from alula.errors import NotFound
 from alula.express._chain import Middleware, NextFunction, Phase, ignores_body, in_phase, singleton
-from alula.express._middleware._debug_page import DebugPage, send_debug_page
+from alula.express._middleware._debug_page import send_debug_page
 from alula.express._middleware._live_page import live_page
+from alula.express._middleware._start_page import open_services, other_pages, start_page
 from alula.express._request import SENT_PATH, Request
 from alula.express._response import Response
-from alula.outgoing._text import escape_html
 
 __all__ = ["not_found", "page_not_found"]
-
-_DOCS_SETTING: Final = "openapi docs"
-"""The setting with the path of the API documentation, which `alula.openapi` sets."""
-
-_OPENAPI_SETTING: Final = "openapi"
-"""The setting with the OpenAPI information, such as the title, which `alula.openapi` sets."""
 
 # Comparing paths takes time that grows with the square of their length.
 _MAX_COMPARED_CHARACTERS: Final = 200
@@ -73,7 +66,7 @@ def page_not_found(
         if is_root and "json" not in (req.headers.get("accept") or ""):
             handle = _watched_service(req)
             if handle is None:
-                send_debug_page(res, _start_page(req))
+                send_debug_page(res, start_page(req))
             else:
                 send_debug_page(res, live_page(handle, has_streams=_has_streams(req.app)))
             return None
@@ -85,7 +78,7 @@ def page_not_found(
 def _watched_service(req: Request) -> ServiceHandle | None:
     """Return the service whose records the page is to show: ``/?live=todos``."""
     path = req.query.get("live")
-    return next((each for each in _open_services(req.app) if _is_watched(each, path)), None)
+    return next((each for each in open_services(req.app) if _is_watched(each, path)), None)
 
 
 def _is_watched(handle: ServiceHandle, path: object) -> bool:
@@ -97,26 +90,11 @@ def _has_streams(app: Any) -> bool:
     return any(server.title.startswith("server-sent events") for server in servers)
 
 
-def _start_page(req: Request) -> DebugPage:
-    settings = req.app.settings
-    info: dict[str, Any] | None = settings.get(_OPENAPI_SETTING)
-    docs = settings.get(_DOCS_SETTING)
-    services = _open_services(req.app)
-    link = f'<a class="button" href="{escape_html(docs or "")}">Open the documentation</a>'
-    return DebugPage(
-        title=str(info["title"] if isinstance(info, dict) else "Alula"),
-        body="\n".join(_sections(req, services)) if services else _NO_SERVICES,
-        aside=link if docs else "",
-        footer="Only debug mode shows this page, and only if nothing else responds to"
-        " <code>GET /</code>.\nOtherwise it is a 404.",
-    )
-
-
 def _hint_for(req: Request) -> str:
     """Return what to add to the message of a 404: a similar path, or all at the root."""
     if len(req.path) > _MAX_COMPARED_CHARACTERS:
         return ""
-    places = [*(handle.path for handle in _open_services(req.app)), *_pages(req.app)]
+    places = [*(handle.path for handle in open_services(req.app)), *other_pages(req.app)]
     if req.path in {"", "/"}:
         paths = ", ".join(f"/{place.strip('/')}" for place in places)
         return f"; there are {paths}" if paths and not req.base_url else ""
@@ -146,48 +124,3 @@ def _guesses(segments: Sequence[str], place: str) -> Iterator[tuple[float, str]]
             yield SequenceMatcher(None, *texts).ratio(), path
         elif given == meant:  # behind a prefix that does not exist, such as /api
             yield _SIMILAR_RATIO, path
-
-
-def _sections(req: Request, services: Sequence[ServiceHandle]) -> Iterator[str]:
-    yield "<h2>Services</h2>"
-    yield '<ul class="services">'
-    for handle in services:
-        path = f"/{escape_html(handle.path)}"
-        is_link = "find" in handle.methods and ":" not in handle.path
-        name = f'<a href="{path}"><code>{path}</code></a>' if is_link else f"<code>{path}</code>"
-        methods = escape_html(", ".join(handle.methods))
-        if is_link:
-            watch = escape_html(quote(handle.path))
-            name = f'{name} <a class="watch" href="/?live={watch}">watch</a>'
-        yield f'<li><span>{name}</span><span class="soft">{methods}</span></li>'
-    yield "</ul>"
-    if servers := req.app.channel_registry.servers:
-        yield '<h2>Real time</h2>\n<ul class="services">'
-        for server in servers:
-            title = f'<span class="soft">{escape_html(server.title)}</span>'
-            yield f"<li><span><code>{escape_html(server.path)}</code></span>{title}</li>"
-        yield "</ul>"
-    example = next((one.path for one in services if "find" in one.methods), services[0].path)
-    host = escape_html(req.headers.get("host") or "localhost:3030")
-    url = f"{req.protocol}://{host}/{escape_html(quote(example))}"
-    yield f"<h2>From a terminal</h2>\n<pre>curl {url}</pre>"
-    if pages := _pages(req.app):
-        yield '<h2>Also here</h2>\n<ul class="pages">'
-        yield from (
-            f'<li><a href="{escape_html(page)}">{escape_html(page)}</a></li>' for page in pages
-        )
-        yield "</ul>"
-
-
-def _open_services(app: Any) -> list[ServiceHandle]:
-    """Return the handles of the services that clients can call."""
-    return [handle for handle in getattr(app, "services", {}).values() if handle.methods]
-
-
-def _pages(app: Any) -> list[str]:
-    docs = app.settings.get(_DOCS_SETTING)
-    return [*([docs] if docs else []), *sorted(app.early_paths)]
-
-
-_NO_SERVICES: Final = """<p>It runs. There are no services yet; this line adds the first:</p>
-<pre>app.use("messages", MemoryService())</pre>"""
