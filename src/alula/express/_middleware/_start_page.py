@@ -116,7 +116,8 @@ def _needs_sign_in(handle: ServiceHandle) -> bool:
 
 
 def _post(url: str, data: Mapping[str, str]) -> str:
-    return f"curl -sS {url} -H 'Content-Type: application/json' \\\n  -d '{json.dumps(data)}'"
+    lines = (f"curl -sS {url}", "-H 'Content-Type: application/json'", f"-d '{json.dumps(data)}'")
+    return " \\\n  ".join(lines)
 
 
 _NO_SERVICES: Final = """<p>It runs. There are no services yet; this line adds the first:</p>
