@@ -35,6 +35,7 @@ from alula.accounts._strategies import (
 from alula.accounts._texts import KINDS, Locale, Text
 from alula.accounts._urls import is_secure
 from alula.accounts._users import PasswordRules, UserHooks, forget_removed_users
+from alula.accounts._ways_in import WaysIn
 from alula.accounts.providers._provider import Provider
 from alula.authentication import LocalStrategy
 from alula.types import Id
@@ -391,8 +392,10 @@ class Accounts:
         hooks.register(entities.handle, entities.id_name, local.secret_fields)
         app.use(_PATH, management, methods=["create"])
         self._add_ways_in(app, authentication, management, messages)
+        by_mail = self.verified_field if self.magic_link else None
+        ways = WaysIn(authentication, verified=by_mail)
         if self.sign_in:
-            self._add_providers(app, authentication, management, messages)
+            self._add_providers(app, authentication, management, messages, ways)
 
     def _check_totp(self) -> None:
         keys = self.encryption_keys
@@ -485,7 +488,12 @@ class Accounts:
         object.__setattr__(self, "_second", second)  # as above
 
     def _add_providers(
-        self, app: Application, authentication: Any, management: AuthManagement, messages: Messages
+        self,
+        app: Application,
+        authentication: Any,
+        management: AuthManagement,
+        messages: Messages,
+        ways: WaysIn,
     ) -> None:
         """Register what signs in with others.
 
@@ -526,9 +534,7 @@ class Accounts:
             matching,
             Replies(authentication, self._answer_for(authentication.token_cookies)),
         ).offer(app)
-        by_mail = self.verified_field if self.magic_link else None
-        listing = IdentityList(authentication, identities, verified=by_mail)
-        listing.offer(app, self.authentication)
+        IdentityList(authentication, identities, ways).offer(app, self.authentication)
 
     def _answer_for(self, cookies: Any) -> Literal["fragment", "cookie"]:
         """Return how pages get the token.
