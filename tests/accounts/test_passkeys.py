@@ -449,7 +449,7 @@ async def test_a_passkey_is_registered_once():
 
 
 async def test_a_user_has_so_many_passkeys_only(monkeypatch):
-    monkeypatch.setattr(_passkey_services, "MOST_PASSKEYS", 2)
+    monkeypatch.setattr(_passkey_services, "_MOST_PASSKEYS", 2)
     world, me = await started_with_passkeys()
     await add_passkey(world, me, Authenticator())
     overtake(world, "create", lambda: add_passkey(world, me, Authenticator()))

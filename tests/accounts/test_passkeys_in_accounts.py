@@ -235,6 +235,10 @@ ON = {"passkeys": True, "origins": [ORIGIN]}
         ({**ON, "rp_id": "other.example"}, "rp_id is 'other.example', but the host of the origin"),
         ({**ON, "rp_id": "pp.example"}, "rp_id is 'pp.example', but the host of the origin"),
         ({**ON, "origins": [ORIGIN, "https://b.example"]}, "rp_id is 'app.example', but"),
+        (
+            {**ON, "rp_id": "localhost", "origins": ["http://a.localhost"]},
+            "rp_id is 'localhost', but",
+        ),
         ({**ON, "rp_id": "example"}, "rp_id is 'example'; write a domain"),
         ({**ON, "rp_id": "APP.example"}, "rp_id is 'APP.example'; write a domain"),
         ({**ON, "origins": ["http://127.0.0.1:3000"]}, "rp_id is '127.0.0.1'; write a domain"),

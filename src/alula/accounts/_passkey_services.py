@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from secrets import token_urlsafe
 from typing import Any, Final
 
 from alula._context import HookContext, Params
@@ -14,7 +15,7 @@ from alula.accounts._challenges import CHALLENGE_SECONDS, Challenges, Registrati
 from alula.accounts._client_data import checked_name, fields_of, one_id
 from alula.accounts._guards import RECENT_SECONDS, recent
 from alula.accounts._messages import Messages
-from alula.accounts._passkeys import MOST_PASSKEYS, Passkey, Passkeys
+from alula.accounts._passkeys import Passkey, Passkeys
 from alula.accounts._session_list import caller_of, forbid_caching, offer_to_callers
 from alula.accounts._ways_in import WaysIn
 from alula.accounts._webauthn import WebAuthn
@@ -28,6 +29,7 @@ __all__ = ["PasskeyOptionsService", "PasskeysService"]
 _OPTIONS_PATH: Final = "account/passkey-options"
 _PATH: Final = "account/passkeys"
 _OPTIONS_AN_HOUR: Final = 120
+_MOST_PASSKEYS: Final = 20  # of a user
 
 
 class PasskeyOptionsService:
@@ -85,24 +87,30 @@ class PasskeyOptionsService:
             TooManyRequests: There were too many calls from this network.
         """
         purpose = data.get("purpose") if is_mapping(data) else None
-        if purpose not in ("create", "get"):  # a list: clients may send what cannot be hashed
+        if purpose not in ("create", "get"):  # no set: clients may send what cannot be hashed
             raise BadRequest('purpose is "create" for a new passkey, or "get" to sign in')
         await charge_network(self._authentication, "passkey options", params, _OPTIONS_AN_HOUR)
         if purpose == "get":
             challenge, token = self._challenges.for_sign_in()
             options = self._webauthn.request_options(challenge)
         else:
-            user_id = caller_of(params)["sub"]
-            handle = await self._passkeys.handle_of(user_id)
-            challenge, token = self._challenges.for_registration(user_id, handle)
-            user: Mapping[str, Any] = params[self._authentication.entities.name]
-            options = self._webauthn.creation_options(
-                challenge,
-                handle=handle,
-                name=folded_address(user.get(self._address)) or user_id,
-                known=[passkey.id for passkey in await self._passkeys.of_user(user_id)],
-            )
+            options, token = await self._for_new_passkey(params)
         return {"options": options, "token": token, "expiresIn": CHALLENGE_SECONDS}
+
+    async def _for_new_passkey(self, params: Params) -> tuple[Record, str]:
+        """Return options and a token for a new passkey of the caller."""
+        user_id = caller_of(params)["sub"]
+        user: Mapping[str, Any] = params[self._authentication.entities.name]
+        known = await self._passkeys.of_user(user_id)
+        handle = known[0].handle if known else token_urlsafe(32)
+        challenge, token = self._challenges.for_registration(user_id, handle)
+        options = self._webauthn.creation_options(
+            challenge,
+            handle=handle,
+            name=folded_address(user.get(self._address)) or user_id,
+            known=[passkey.id for passkey in known],
+        )
+        return options, token
 
 
 class PasskeysService:
@@ -171,7 +179,7 @@ class PasskeysService:
         name = _name_in(fields)
         if not is_mapping(fields["credential"]):
             raise BadRequest("credential is what navigator.credentials.create returns, as JSON")
-        await self._check_number(caller["sub"], MOST_PASSKEYS - 1)
+        await self._check_number(caller["sub"], _MOST_PASSKEYS - 1)
         registration = await self._challenges.use_for_registration(fields["token"], caller["sub"])
         if registration is None:
             text = "The token is not valid any more; begin again"
@@ -181,7 +189,7 @@ class PasskeysService:
             raise Conflict("This passkey is registered already")
         try:
             # Once more: other calls may have added some, or a take-over has ended the session.
-            await self._check_number(caller["sub"], MOST_PASSKEYS)
+            await self._check_number(caller["sub"], _MOST_PASSKEYS)
             await self._authentication.sessions.check(caller)
         except (Conflict, NotAuthenticated):
             await self._passkeys.remove(passkey.id, passkey.user_id)
@@ -246,7 +254,7 @@ class PasskeysService:
 
     async def _check_number(self, user_id: str, most: int) -> None:
         if await self._passkeys.number_of(user_id) > most:
-            raise Conflict(f"You have {MOST_PASSKEYS} passkeys; remove one before you add another")
+            raise Conflict(f"You have {_MOST_PASSKEYS} passkeys; remove one before you add another")
 
 
 def _only_for_new_passkeys(*checks: Hook) -> Hook:

@@ -17,7 +17,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from secrets import token_urlsafe
 from typing import Any, Final
 
 from alula._identity import Application, private_service
@@ -25,10 +24,7 @@ from alula.accounts._proofs import cannot_store
 from alula.authentication._entities import id_name
 from alula.errors import BadRequest, Conflict, NotFound
 
-__all__ = ["MOST_PASSKEYS", "Passkey", "Passkeys"]
-
-MOST_PASSKEYS: Final = 20
-"""The most passkeys of a user."""
+__all__ = ["Passkey", "Passkeys"]
 
 _KIND: Final = "passkey"
 _PREFIX: Final = "passkey:"
@@ -109,11 +105,6 @@ class Passkeys:
     async def number_of(self, user_id: object) -> int:
         """Return how many passkeys a user has."""
         return len(await self.of_user(str(user_id)))
-
-    async def handle_of(self, user_id: str) -> str:
-        """Return the handle of a user, a new one if there are no passkeys yet."""
-        known = await self.of_user(user_id)
-        return known[0].handle if known else token_urlsafe(32)
 
     async def add(self, passkey: Passkey) -> bool:
         """Store a passkey, and return whether its id was free.

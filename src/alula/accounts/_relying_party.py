@@ -58,7 +58,8 @@ def relying_party_of(rp_id: str | None, origins: Sequence[str]) -> RelyingParty:
             " 'localhost' for development. Browsers accept no IP address"
         )
     for origin, host in zip(origins, hosts, strict=True):
-        if host != domain and not host.endswith(f".{domain}"):
+        is_below = "." in domain and host.endswith(f".{domain}")  # nothing is below localhost
+        if host != domain and not is_below:
             raise ValueError(
                 f"rp_id is {domain!r}, but the host of the origin {origin!r} is not that domain or"
                 " below it, so browsers refuse passkeys there; set rp_id, and the origins of your"

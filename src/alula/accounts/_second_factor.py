@@ -35,7 +35,7 @@ _DAILY: Final = (20, "24h")
 """Wrong codes of an account. Three of a million codes are right, so they find one in 45 years."""
 
 _TOPIC: Final = "account/second-factor"
-_Has: TypeAlias = Callable[[Id], Awaitable[object]]
+_NumberOf: TypeAlias = Callable[[Id], Awaitable[int]]
 _PASSKEY: Final = "hwk"  # RFC 8176: a key, which also checks the person
 
 
@@ -85,7 +85,7 @@ class SecondFactor(Extension):
         self._seal = OneTimeSeal("second factor", _TICKET_SECONDS)
         self._passwords = Seal(b"")
         self._methods: list[str] = []
-        self._further: dict[str, _Has] = {}
+        self._further: dict[str, _NumberOf] = {}
 
     def offer(self) -> None:
         """Register the strategies and the second step."""
@@ -98,14 +98,14 @@ class SecondFactor(Extension):
         self._methods = [*strategies]
         self._authentication.extensions.append(self)
 
-    def offer_also(self, name: str, has: _Has) -> None:
+    def offer_also(self, name: str, number_of: _NumberOf) -> None:
         """Offer a further strategy, which calls `use_ticket`, to the users who have it.
 
         Args:
             name: The name of the strategy.
-            has: A function of the id of a user that returns how many they have of it.
+            number_of: Returns how many a user has, by the id of the user.
         """
-        self._further[name] = has
+        self._further[name] = number_of
 
     async def setup(self, authentication: Any) -> None:
         """Find the store, and derive the keys."""
@@ -140,7 +140,7 @@ class SecondFactor(Extension):
             "ticket": self._seal.seal(ticket),
             "methods": [
                 *self._methods,
-                *[name for name, has in self._further.items() if await has(user_id)],
+                *[name for name, number in self._further.items() if await number(user_id)],
             ],
             "expiresIn": _TICKET_SECONDS,
         }
@@ -189,9 +189,12 @@ class SecondFactor(Extension):
         if found is None or found[0].user_id != user_id:
             raise _expired()
         ticket, sealed = found
-        if await self.user_of(ticket, params) is None or not await self.take_try(sealed):
-            raise _expired()
-        if not await self.use_up(sealed):
+        is_valid = (
+            await self.user_of(ticket, params) is not None
+            and await self.take_try(sealed)
+            and await self.use_up(sealed)
+        )
+        if not is_valid:
             raise _expired()
         return ticket.methods
 
