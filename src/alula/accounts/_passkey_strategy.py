@@ -118,7 +118,7 @@ class PasskeyStrategy(AuthenticationStrategy):
             NotAuthenticated: It does not.
         """
         stored, counted = passkey.sign_count, assertion.sign_count
-        if counted > stored or counted == stored == 0:  # synced passkeys do not count
+        if counted > stored or counted == stored == 0:  # synced passkeys have no counter
             return
         _log.warning(
             "a passkey of the user %r may have been copied: its counter is %d after %d",

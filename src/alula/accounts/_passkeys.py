@@ -89,12 +89,8 @@ class Passkeys:
         Args:
             id: Any value that a client has sent.
         """
-        if not isinstance(id, str) or not _ID.fullmatch(id):
-            return None
-        try:
-            return self._read(await self._handle.get(_PREFIX + id))
-        except NotFound:
-            return None
+        record = await self._record(id)
+        return None if record is None else self._read(record)
 
     async def of_user(self, user_id: str) -> list[Passkey]:
         """Return the passkeys of a user, the newest first."""
@@ -133,10 +129,7 @@ class Passkeys:
 
     async def rename(self, id: object, user_id: str, name: str) -> Passkey | None:
         """Give a passkey of a user another name; None if the user does not have it."""
-        passkey = await self.find(id)
-        if passkey is None or passkey.user_id != user_id:
-            return None
-        return await self._change(passkey, name=name)
+        return await self._change(id, user_id, name=name)
 
     async def note_use(self, passkey: Passkey, *, sign_count: int, is_backed_up: bool) -> None:
         """Store what a sign-in says about a passkey.
@@ -152,7 +145,8 @@ class Passkeys:
         with suppress(NotFound):  # a sign-in at the same time has stored a higher one
             await self._handle.patch(_PREFIX + passkey.id, changes, query=query)
         if is_backed_up != passkey.is_backed_up:
-            await self._change(passkey, is_backed_up=is_backed_up)
+            with suppress(Conflict):  # the next sign-in stores it
+                await self._change(passkey.id, passkey.user_id, is_backed_up=is_backed_up)
 
     async def remove(self, id: str, user_id: str) -> Passkey | None:
         """Remove a passkey of a user, and return it, None if the user does not have it."""
@@ -162,19 +156,26 @@ class Passkeys:
         except NotFound:
             return None
 
-    async def _change(self, passkey: Passkey, **changes: Any) -> Passkey | None:
+    async def _change(self, id: object, user_id: str, **changes: Any) -> Passkey | None:
         """Change the data of a passkey, again if somebody else has changed it meanwhile."""
-        current: Passkey | None = passkey
         for _ in range(_MOST_WRITES):
-            if current is None or current.user_id != passkey.user_id:
+            record = await self._record(id)
+            if record is None or record["userId"] != user_id:
                 return None
-            changed = replace(current, **changes)
-            query = {"userId": current.user_id, "data": _data_of(current)}
+            data = {"data": _data_of(replace(self._read(record), **changes))}
+            query = {"userId": user_id, "data": record["data"]}
             with suppress(NotFound):
-                data = {"data": _data_of(changed)}
-                return self._read(await self._handle.patch(_PREFIX + current.id, data, query=query))
-            current = await self.find(passkey.id)
+                return self._read(await self._handle.patch(record[self._id], data, query=query))
         raise Conflict("Others change this passkey all the time; try again")
+
+    async def _record(self, id: object) -> Mapping[str, Any] | None:
+        if not isinstance(id, str) or not _ID.fullmatch(id):
+            return None
+        try:
+            record: Mapping[str, Any] = await self._handle.get(_PREFIX + id)
+        except NotFound:
+            return None
+        return record
 
     def _read(self, record: Mapping[str, Any]) -> Passkey:
         data = json.loads(record["data"])
