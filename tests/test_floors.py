@@ -41,7 +41,7 @@ FLOOR_OF = {
 # What a room may import besides the standard library. A room that is not here needs nothing more.
 THIRD_PARTY = {
     # cryptography also for second factors, the others for providers alone.
-    "accounts": {"authlib", "cryptography", "httpx2", "joserfc"},
+    "accounts": {"authlib", "cryptography", "httpx2", "joserfc", "webauthn"},
     # The last two for type checkers alone.
     "adapters": {"asyncpg", "bson", "pymongo", "sqlalchemy", "pydantic", "typing_extensions"},
     "authentication": {"argon2", "bcrypt", "jwt"},

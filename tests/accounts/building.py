@@ -119,7 +119,7 @@ async def sql_stores(database: Database, name: str, *, clears: Sequence[str]) ->
             Column("userId", Text, nullable=False, index=True),
             Column("secret", Text, nullable=False),
             Column("data", Text, nullable=False),
-            Column("count", Integer, nullable=False),
+            Column("count", BigInteger, nullable=False),
             Column("createdAt", BigInteger, nullable=False),
             Column("usedAt", BigInteger),
             Column("expiresAt", BigInteger, nullable=False, index=True),

@@ -224,7 +224,7 @@ print(json.dumps(told))
 """
 
 # These are together, or part of others: a bus and files need the extra of the server, migrations
-# need commands, providers and second factors need authentication.
+# need commands, providers, passkeys and second factors need authentication.
 ELSEWHERE = {
     "all",
     "embedded",
@@ -232,6 +232,7 @@ ELSEWHERE = {
     "files",
     "migrations",
     "oauth",
+    "passkeys",
     "redis",
     "s3",
     "totp",

@@ -2,7 +2,8 @@
 
 Also lists of sessions, and API keys for machines.
 
-Needs the extra ``auth``; providers such as `google` need the extra ``oauth``.
+Needs the extra ``auth``; providers such as `google` need the extra ``oauth``, and passkeys need
+``passkeys``.
 """
 
 from typing import TYPE_CHECKING

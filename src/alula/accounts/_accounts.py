@@ -17,13 +17,16 @@ from alula._identity import Application, find_authentication
 from alula.accounts._api_key_service import ApiKeyService
 from alula.accounts._api_key_strategy import ApiKeyStrategy
 from alula.accounts._api_keys import STRATEGY, ApiKeys
+from alula.accounts._challenges import Challenges
 from alula.accounts._events import AccountEventName, EventHandlerT, Events, check_event
 from alula.accounts._mail import ConsoleMailer, Mailer, Outbox
 from alula.accounts._management import AuthManagement, password_strategy
 from alula.accounts._messages import Messages
 from alula.accounts._oauth._pages import Pages, check_base_url
 from alula.accounts._oauth._replies import Replies
+from alula.accounts._passkeys import Passkeys
 from alula.accounts._proofs import Proofs
+from alula.accounts._relying_party import RelyingParty, relying_party_of
 from alula.accounts._session_list import PATH as SESSION_LIST
 from alula.accounts._session_list import SessionList
 from alula.accounts._strategies import (
@@ -35,6 +38,7 @@ from alula.accounts._strategies import (
 from alula.accounts._texts import KINDS, Locale, Text
 from alula.accounts._urls import is_secure
 from alula.accounts._users import PasswordRules, UserHooks, forget_removed_users
+from alula.accounts._ways_in import WaysIn
 from alula.accounts.providers._provider import Provider
 from alula.authentication import LocalStrategy
 from alula.types import Id
@@ -63,9 +67,13 @@ _OF_MAILS: Final = (
     "locale",
     "texts",
     "sign_in",
+    "passkeys",
+    "rp_id",
+    "origins",
 )
 _OF_SIGN_IN: Final = ("base_url", "pages", "link_by_email", "answer")
 _OF_FACTORS: Final = ("issuer", "encryption_keys")
+_OF_PASSKEYS: Final = ("rp_id", "origins")
 _OF_KEYS: Final = ("key_prefix", "header", "bearer")
 
 
@@ -91,8 +99,9 @@ class Accounts:
     Configure it after the authentication service, which needs sessions, and after its users. It
     registers the service ``account/sessions``, which shows people their sessions. With a mailer, it
     registers the service ``authManagement``, which FeathersJS front ends call, and hooks on the
-    users' service. With ``api_keys``, it registers the service ``account/api-keys``, and with
-    ``totp`` the services ``account/second-factor`` and ``account/recovery-codes``.
+    users' service. With ``api_keys``, it registers the service ``account/api-keys``, with
+    ``totp`` the services ``account/second-factor`` and ``account/recovery-codes``, and with
+    ``passkeys`` the services ``account/passkey-options`` and ``account/passkeys``.
 
     Args:
         store: The path of a service that stores hashes of links, codes and keys. It must be closed
@@ -138,6 +147,11 @@ class Accounts:
         answer: How a page gets the access token: ``"fragment"`` of its URL, or ``"cookie"``. None
             means cookies if the authentication service keeps tokens out of responses, and otherwise
             the fragment.
+        passkeys: Whether people can sign in with passkeys (WebAuthn). Needs the extra ``passkeys``.
+        rp_id: The domain that passkeys are bound to: ``"app.example"``. Changing it ends all of
+            them. None means the host of the first origin.
+        origins: The origins of the pages that use passkeys: ``["https://app.example"]``. Without
+            any, those of ``pages``.
 
     Raises:
         ValueError: An option is not valid; the message says what to do.
@@ -184,6 +198,9 @@ class Accounts:
     pages: Sequence[str] = ()
     link_by_email: Literal["verified", "never"] = "verified"
     answer: Literal["fragment", "cookie"] | None = None
+    passkeys: bool = False
+    rp_id: str | None = None
+    origins: Sequence[str] = ()
     _outbox: Outbox = field(default_factory=Outbox, init=False, repr=False, compare=False)
     _events: Events = field(init=False, repr=False, compare=False)
     _second: Any = field(default=None, init=False, repr=False, compare=False)
@@ -198,6 +215,11 @@ class Accounts:
             self._check_sign_in()
         else:
             self._check_unused(_OF_SIGN_IN, "sign_in=[...]")
+        _check_choice("passkeys", self.passkeys, (True, False))
+        if self.passkeys:
+            self._relying_party()
+        else:
+            self._check_unused(_OF_PASSKEYS, "passkeys=True")
         if not self.api_keys.is_on:
             self._check_unused(_OF_KEYS, "api_keys=True")
         if self.header is not None and not _HEADER.fullmatch(self.header):
@@ -252,6 +274,17 @@ class Accounts:
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"sign_in has two providers with the name {name!r}")
+
+    def _relying_party(self) -> RelyingParty:
+        """Return for whom passkeys are.
+
+        Raises:
+            ValueError: Options do not fit together.
+        """
+        if self.origins or not self.sign_in:
+            return relying_party_of(self.rp_id, self.origins)
+        pages = Pages(self.pages, check_base_url(self.base_url))
+        return relying_party_of(self.rp_id, pages.origins)
 
     def on(self, name: AccountEventName) -> Callable[[EventHandlerT], EventHandlerT]:
         """Return a decorator for a function that is called with each event of this name.
@@ -391,8 +424,12 @@ class Accounts:
         hooks.register(entities.handle, entities.id_name, local.secret_fields)
         app.use(_PATH, management, methods=["create"])
         self._add_ways_in(app, authentication, management, messages)
+        by_mail = self.verified_field if self.magic_link else None
+        ways = WaysIn(authentication, verified=by_mail)
+        if self.passkeys:
+            self._add_passkeys(app, authentication, messages, ways)
         if self.sign_in:
-            self._add_providers(app, authentication, management, messages)
+            self._add_providers(app, authentication, management, messages, ways)
 
     def _check_totp(self) -> None:
         keys = self.encryption_keys
@@ -484,8 +521,45 @@ class Accounts:
             service.offer(app, self.authentication)
         object.__setattr__(self, "_second", second)  # as above
 
+    def _add_passkeys(
+        self, app: Application, authentication: Any, messages: Messages, ways: WaysIn
+    ) -> None:
+        """Register what makes passkeys and signs in with them.
+
+        Raises:
+            ImportError: The extra ``passkeys`` is not installed.
+        """
+        # Here, because they need the extra.
+        from alula.accounts._passkey_services import (  # noqa: PLC0415  # as above
+            PasskeyOptionsService,
+            PasskeysService,
+        )
+        from alula.accounts._passkey_strategy import PasskeyStrategy  # noqa: PLC0415  # as above
+        from alula.accounts._webauthn import WebAuthn  # noqa: PLC0415  # as above
+
+        passkeys, challenges = Passkeys(self.store), Challenges()
+        webauthn = WebAuthn(self._relying_party())
+        use_ticket = None
+        if self._second is not None:
+            self._second.offer_also("passkey", passkeys.number_of)
+            use_ticket = self._second.use_ticket
+        strategy = PasskeyStrategy(passkeys, challenges, webauthn, messages, use_ticket)
+        authentication.offer("passkey", strategy, parses=False, signs_in=True)
+        for service in (
+            PasskeyOptionsService(
+                authentication, passkeys, challenges, webauthn, address=self.email_field
+            ),
+            PasskeysService(authentication, passkeys, challenges, webauthn, messages, ways),
+        ):
+            service.offer(app, self.authentication)
+
     def _add_providers(
-        self, app: Application, authentication: Any, management: AuthManagement, messages: Messages
+        self,
+        app: Application,
+        authentication: Any,
+        management: AuthManagement,
+        messages: Messages,
+        ways: WaysIn,
     ) -> None:
         """Register what signs in with others.
 
@@ -526,9 +600,7 @@ class Accounts:
             matching,
             Replies(authentication, self._answer_for(authentication.token_cookies)),
         ).offer(app)
-        by_mail = self.verified_field if self.magic_link else None
-        listing = IdentityList(authentication, identities, verified=by_mail)
-        listing.offer(app, self.authentication)
+        IdentityList(authentication, identities, ways).offer(app, self.authentication)
 
     def _answer_for(self, cookies: Any) -> Literal["fragment", "cookie"]:
         """Return how pages get the token.

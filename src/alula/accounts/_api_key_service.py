@@ -6,17 +6,17 @@ alone, so a key gets a 403 here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 from alula._context import Params
 from alula._identity import ALL_SCOPES, Application
 from alula.accounts._api_keys import ApiKeys
+from alula.accounts._client_data import fields_of, one_id
 from alula.accounts._session_list import caller_of, offer_to_callers
 from alula.authentication._access_tokens import milliseconds_of
-from alula.errors import BadRequest, Conflict, MethodNotAllowed, NotAuthenticated, NotFound
-from alula.types import Id, Record, is_list, is_mapping
+from alula.errors import BadRequest, Conflict, NotAuthenticated, NotFound
+from alula.types import Id, Record, is_list
 
 __all__ = ["ApiKeyService"]
 
@@ -79,7 +79,7 @@ class ApiKeyService:
         """
         caller = caller_of(params)
         user_id = caller["sub"]
-        fields = _fields(data, needed=("name", "scopes"), optional=("expiresIn",))
+        fields = fields_of(data, needed=("name", "scopes"), optional=("expiresIn",))
         scopes = fields["scopes"]
         if not is_list(scopes) or ALL_SCOPES in scopes:
             raise BadRequest("scopes is a list of texts such as 'reports:read'")
@@ -113,9 +113,9 @@ class ApiKeyService:
             BadRequest: The data is not valid.
             NotFound: The caller has no such key.
         """
-        user_id, fields = caller_of(params)["sub"], _fields(data, needed=("name",))
+        user_id, fields = caller_of(params)["sub"], fields_of(data, needed=("name",))
         try:
-            return await self.keys.rename(_key_id(id), fields["name"], user_id=user_id)
+            return await self.keys.rename(one_id(id), fields["name"], user_id=user_id)
         except ValueError as error:
             raise BadRequest(str(error)) from None
 
@@ -125,7 +125,7 @@ class ApiKeyService:
         Raises:
             NotFound: The caller has no such key.
         """
-        return await self.keys.remove(_key_id(id), user_id=caller_of(params)["sub"])
+        return await self.keys.remove(one_id(id), user_id=caller_of(params)["sub"])
 
     async def rotate(self, data: object, params: Params) -> Record:
         """Give the key ``id`` a new secret; the old one is valid for ``overlap``, or a day.
@@ -135,27 +135,13 @@ class ApiKeyService:
             NotFound: The caller has no such key.
         """
         user_id = caller_of(params)["sub"]
-        fields = _fields(data, needed=("id",), optional=("overlap",))
+        fields = fields_of(data, needed=("id",), optional=("overlap",))
         overlap = fields.get("overlap", "24h")
         if overlap != 0:
             _check_duration("overlap", overlap, _LONGEST_OVERLAP_MS)
         if not isinstance(fields["id"], str):
             raise BadRequest("id is the id of a key")
         return await self.keys.rotate(fields["id"], overlap=overlap, user_id=user_id)
-
-
-def _fields(
-    data: object, *, needed: tuple[str, ...], optional: tuple[str, ...] = ()
-) -> Mapping[str, Any]:
-    """Return data that has these properties.
-
-    Raises:
-        BadRequest: It has others, or one is missing.
-    """
-    if not is_mapping(data) or not set(needed) <= set(data) <= {*needed, *optional}:
-        names = ", ".join((*needed, *(f"{name} (optional)" for name in optional)))
-        raise BadRequest(f"The data has to be an object with {names}, and nothing else")
-    return data
 
 
 def _check_duration(name: str, value: object, most: int) -> None:
@@ -171,9 +157,3 @@ def _check_duration(name: str, value: object, most: int) -> None:
     if not is_short:
         days = most // 86_400_000
         raise BadRequest(f"{name} is a duration such as '{min(days, 90)}d', at most {days} days")
-
-
-def _key_id(id: Id) -> str:
-    if id is None:
-        raise MethodNotAllowed("Name one key by its id")
-    return str(id)

@@ -33,6 +33,7 @@ from alula._context import HookContext, Params
 from alula._events import emit_unless_held
 from alula._identity import Application, is_scope, private_service
 from alula._service import owning_handle
+from alula.accounts._client_data import checked_name
 from alula.accounts._proofs import cannot_store
 from alula.authentication._access_tokens import Duration, milliseconds_of
 from alula.authentication._entities import id_name, remove_before
@@ -60,7 +61,6 @@ _USED_INTERVAL_MS: Final = 300_000
 _SWEEP_INTERVAL_MS: Final = 3_600_000
 _MOST_SHOWN: Final = 1_000
 _MOST_SCOPES: Final = 100
-_LONGEST_NAME: Final = 100
 _MOST_WRITES: Final = 20  # of one key, while others change it
 
 _log: Final = logging.getLogger("alula.accounts")
@@ -186,14 +186,14 @@ class ApiKeys:
         """
         handle = self.store
         wanted = _checked_scopes(scopes)
-        checked_name, lifetime = _checked_name(name), _lifetime_of(expires_in)
+        key_name, lifetime = checked_name(name, "a key"), _lifetime_of(expires_in)
         await self._check_user(user_id)
         now = _milliseconds()
         if now >= self._sweep_at:
             self._sweep_at = now + _SWEEP_INTERVAL_MS
             await remove_before(handle, "expiresAt", now)
         key_id, secret = _random_text(_ID_LENGTH), _random_text(_SECRET_LENGTH)
-        data = {"name": checked_name, "scopes": wanted, "lifetime": lifetime}
+        data = {"name": key_name, "scopes": wanted, "lifetime": lifetime}
         record = {
             self._id: _record_id(key_id),
             "kind": _KIND,
@@ -248,10 +248,10 @@ class ApiKeys:
             NotFound: There is no such key.
             ValueError: The name is not valid.
         """
-        checked_name = _checked_name(name)
+        new_name = checked_name(name, "a key")
 
         def change(record: Record) -> Record:
-            return {"data": json.dumps({**_read(record["data"]), "name": checked_name})}
+            return {"data": json.dumps({**_read(record["data"]), "name": new_name})}
 
         return self._shown(await self._change(key_id, user_id, change))
 
@@ -439,12 +439,6 @@ def _valid_until(record: Mapping[str, Any], data: Mapping[str, Any], secret: str
     old: Mapping[str, Any] = data.get("old") or {"secret": "", "until": 0}
     until: int = old["until"]
     return until if hmac.compare_digest(old["secret"], secret) else 0
-
-
-def _checked_name(name: object) -> str:
-    if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= _LONGEST_NAME:
-        raise ValueError(f"the name of a key is a text of at most {_LONGEST_NAME} characters")
-    return name
 
 
 def _checked_scopes(scopes: Iterable[str]) -> list[str]:

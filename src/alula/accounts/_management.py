@@ -45,7 +45,7 @@ from alula.types import Id, is_mapping
 __all__ = ["AuthManagement", "password_strategy"]
 
 _CLOSE_SECONDS: Final = 10
-_WAYS_IN: Final = (*PURPOSES, "key", "identity")
+_WAYS_IN: Final = (*PURPOSES, "key", "identity", "passkey")
 """The kinds of records in the store that let somebody in."""
 _VERIFY: Final[tuple[Purpose, ...]] = ("verify", "change", "undo")
 
@@ -309,7 +309,7 @@ class AuthManagement:
         """Mark the address of a user as confirmed by a sign-in.
 
         If it was not confirmed before, a stranger may have made the account and know its password.
-        So the password, all sessions, API keys and identities are removed.
+        So the password, all sessions, API keys, identities and passkeys are removed.
 
         Args:
             user_id: The id of the user.

@@ -107,6 +107,13 @@ class Messages:
         """Send a user a mail without a link, such as ``"factor_added"``."""
         self._outbox.put_if_free(partial(self._notify, kind, user, codes_left))
 
+    async def warn(self, kind: str, user: Mapping[str, Any]) -> None:
+        """Send a user a mail about an attack, such as ``"factor_guessed"``, once a day."""
+        throttle = self._authentication.throttle
+        budget = (f"accounts: mails {kind}", str(self._id(user)), 1, "24h")
+        if throttle is None or not await throttle.take(*budget):
+            self.tell(kind, user)
+
     def linked(self, user_id: Id) -> None:
         """Tell a user that there is a new way to sign in."""
         self._outbox.put_if_free(partial(self._linked, user_id))

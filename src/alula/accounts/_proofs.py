@@ -243,8 +243,8 @@ class Proofs:
 
         Args:
             user_id: The id of the user.
-            kinds: Of which kinds: purposes of links and codes, ``"key"`` or ``"identity"``. None
-                for all, also those of other features.
+            kinds: Of which kinds: purposes of links and codes, ``"key"``, ``"identity"`` or
+                ``"passkey"``. None for all, also those of other features.
         """
         query: dict[str, Any] = {"userId": str(user_id)}
         if kinds:

@@ -12,7 +12,7 @@ What holds in this file:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from alula._context import Params
 from alula._shares import network_of
@@ -35,6 +35,7 @@ _DAILY: Final = (20, "24h")
 """Wrong codes of an account. Three of a million codes are right, so they find one in 45 years."""
 
 _TOPIC: Final = "account/second-factor"
+_NumberOf: TypeAlias = Callable[[Id], Awaitable[int]]
 _PASSKEY: Final = "hwk"  # RFC 8176: a key, which also checks the person
 
 
@@ -84,6 +85,7 @@ class SecondFactor(Extension):
         self._seal = OneTimeSeal("second factor", _TICKET_SECONDS)
         self._passwords = Seal(b"")
         self._methods: list[str] = []
+        self._further: dict[str, _NumberOf] = {}
 
     def offer(self) -> None:
         """Register the strategies and the second step."""
@@ -95,6 +97,15 @@ class SecondFactor(Extension):
             self._authentication.offer(name, strategy, parses=False, signs_in=True)
         self._methods = [*strategies]
         self._authentication.extensions.append(self)
+
+    def offer_also(self, name: str, number_of: _NumberOf) -> None:
+        """Offer a further strategy, which calls `use_ticket`, to the users who have it.
+
+        Args:
+            name: The name of the strategy.
+            number_of: Returns how many a user has, by the id of the user.
+        """
+        self._further[name] = number_of
 
     async def setup(self, authentication: Any) -> None:
         """Find the store, and derive the keys."""
@@ -127,7 +138,10 @@ class SecondFactor(Extension):
         data = {
             "code": "second_factor",
             "ticket": self._seal.seal(ticket),
-            "methods": self._methods,
+            "methods": [
+                *self._methods,
+                *[name for name, number in self._further.items() if await number(user_id)],
+            ],
             "expiresIn": _TICKET_SECONDS,
         }
         raise NotAuthenticated("A second factor is needed", data=data)
@@ -155,14 +169,41 @@ class SecondFactor(Extension):
         """Use a ticket up, and return whether this was its first use."""
         return await self._seal.use_up(sealed)
 
+    async def use_ticket(
+        self, credentials: Mapping[str, Any], user_id: str, params: Params
+    ) -> list[str]:
+        """Use up the ticket of a user who has proved the second factor in a way of their own.
+
+        Args:
+            credentials: The credentials, with the ticket.
+            user_id: The id of the user, as text.
+            params: The params of the sign-in.
+
+        Returns:
+            How the user has proved the first factor.
+
+        Raises:
+            NotAuthenticated: The ticket is not valid, or that of somebody else.
+        """
+        found = self.read(credentials)
+        if found is None or found[0].user_id != user_id:
+            raise _expired()
+        ticket, sealed = found
+        is_valid = (
+            await self.user_of(ticket, params) is not None
+            and await self.take_try(sealed)
+            and await self.use_up(sealed)
+        )
+        if not is_valid:
+            raise _expired()
+        return ticket.methods
+
     async def _is_right_code(self, user: Mapping[str, Any], code: object) -> bool:
         """Return whether a code of the app is right. Only wrong ones count for the account."""
         throttle, user_id = self._authentication.throttle, self._id_of(user)
         budget = ("accounts: codes of apps", str(user_id), *_DAILY)
         if throttle is not None and await throttle.take(*budget):
-            notice = ("accounts: mails factor_guessed", str(user_id), 1, "24h")
-            if not await throttle.take(*notice):
-                self.messages.tell("factor_guessed", user)
+            await self.messages.warn("factor_guessed", user)
             return False
         if not await self.factors.use_code(user_id, code):
             return False

@@ -12,7 +12,7 @@ from alula.authentication import authenticate
 from alula.errors import BadRequest
 from alula.types import Id, Record
 
-__all__ = ["PATH", "SessionList", "caller_of", "offer_to_callers"]
+__all__ = ["PATH", "SessionList", "caller_of", "forbid_caching", "offer_to_callers"]
 
 PATH: Final = "account/sessions"
 

@@ -106,6 +106,22 @@ _EN: Final[Mapping[str, _Words]] = {
         " reads your mails. Codes from your app will not work for some time.",
         "If it was not you, change your password at once.",
     ),
+    "passkey_added": _Words(
+        "Your account has a new passkey",
+        "a passkey was added to your account: a device can now sign in without your password.",
+        "If it was not you, sign in, remove it, and choose a new password.",
+    ),
+    "passkey_removed": _Words(
+        "A passkey was removed from your account",
+        "a passkey of your account was removed, and can no longer be used to sign in.",
+        "If it was not you, change your password at once, and look at your passkeys.",
+    ),
+    "passkey_copied": _Words(
+        "One of your passkeys may have been copied",
+        "somebody tried to sign in with one of your passkeys, but it seems to be a copy, so we have"
+        " refused it.",
+        "Remove this passkey from your account. If you lost the device, change your password, too.",
+    ),
 }
 
 _DE: Final[Mapping[str, _Words]] = {
@@ -186,6 +202,25 @@ _DE: Final[Mapping[str, _Words]] = {
         "für Ihr Konto gab es zu viele falsche Codes, von jemandem, der Ihr Passwort kennt oder"
         " Ihre E-Mails liest. Codes Ihrer App gelten einige Zeit nicht.",
         "Wenn Sie es nicht waren, ändern Sie sofort Ihr Passwort.",
+    ),
+    "passkey_added": _Words(
+        "Ihr Konto hat einen neuen Passkey",
+        "zu Ihrem Konto gehört ein neuer Passkey: Ein Gerät kann sich jetzt ohne Ihr Passwort"
+        " anmelden.",
+        "Wenn Sie es nicht waren, melden Sie sich an, entfernen Sie den Passkey, und wählen Sie ein"
+        " neues Passwort.",
+    ),
+    "passkey_removed": _Words(
+        "Ein Passkey Ihres Kontos wurde entfernt",
+        "ein Passkey Ihres Kontos wurde entfernt. Mit ihm kann sich niemand mehr anmelden.",
+        "Wenn Sie es nicht waren, ändern Sie sofort Ihr Passwort, und prüfen Sie Ihre Passkeys.",
+    ),
+    "passkey_copied": _Words(
+        "Einer Ihrer Passkeys ist vielleicht kopiert worden",
+        "jemand wollte sich mit einem Ihrer Passkeys anmelden, der eine Kopie zu sein scheint. Die"
+        " Anmeldung wurde abgelehnt.",
+        "Entfernen Sie diesen Passkey aus Ihrem Konto. Wenn Sie das Gerät verloren haben, wählen"
+        " Sie auch ein neues Passwort.",
     ),
 }
 

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from alula._context import Params
 from alula._identity import Application
-from alula.accounts._management import password_strategy
 from alula.accounts._oauth._identities import Identities, Identity
 from alula.accounts._session_list import caller_of, offer_to_callers
-from alula.errors import Conflict, NotFound
+from alula.accounts._ways_in import WaysIn
+from alula.errors import NotFound
 from alula.types import Id
 
 __all__ = ["IdentityList"]
@@ -23,8 +23,7 @@ class IdentityList:
     Args:
         authentication: The authentication service.
         identities: All identities.
-        verified: The property of users that says whether their address is proved; None where
-            nobody can sign in by a mail.
+        ways: All ways in of a user.
 
     Attributes:
         secret_events: True: nobody else may know with whom somebody signs in, so its events are
@@ -33,12 +32,11 @@ class IdentityList:
 
     secret_events = True
 
-    def __init__(
-        self, authentication: Any, identities: Identities, *, verified: str | None
-    ) -> None:
+    def __init__(self, authentication: Any, identities: Identities, ways: WaysIn) -> None:
         self._authentication = authentication
         self._identities = identities
-        self._verified = verified
+        self._ways = ways
+        ways.add(self._count)
 
     def offer(self, app: Application, authentication_path: str | None) -> None:
         """Register the service.
@@ -65,33 +63,19 @@ class IdentityList:
             NotFound: The caller has no such identity.
         """
         user_id = caller_of(params)["sub"]
-        own = await self._identities.of_user(user_id)
-        if id not in {identity.id for identity in own}:
+        if id not in {identity.id for identity in await self._identities.of_user(user_id)}:
             raise _not_found()
-        if len(own) == 1:
-            await self._check_other_ways(user_id)
-        if (removed := await self._identities.remove(str(id), user_id)) is None:
-            raise _not_found()
-        if not await self._identities.of_user(user_id):
-            try:
-                # Once more: another call may have removed the other identity at the same time.
-                await self._check_other_ways(user_id)
-            except Conflict:
-                await self._identities.restore(removed)
-                raise
-        return _shown(removed)
 
-    async def _check_other_ways(self, user_id: str) -> None:
-        """Check that a user can sign in without an identity.
+        async def remove() -> Identity:
+            removed = await self._identities.remove(str(id), user_id)
+            if removed is None:
+                raise _not_found()
+            return removed
 
-        Raises:
-            Conflict: It is the last way to sign in.
-        """
-        user = await self._authentication.entities.get(user_id, Params())
-        password = password_strategy(self._authentication).entity_password_field
-        has_mail = self._verified is not None and user.get(self._verified) is True
-        if not has_mail and not user.get(password):
-            raise Conflict("This is your last way to sign in; set a password first")
+        return _shown(await self._ways.remove(user_id, remove, self._identities.restore))
+
+    async def _count(self, user_id: str) -> int:
+        return len(await self._identities.of_user(user_id))
 
 
 def _shown(identity: Identity) -> dict[str, Any]:

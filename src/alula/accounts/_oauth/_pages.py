@@ -55,6 +55,11 @@ class Pages:
     def __bool__(self) -> bool:
         return bool(self._pages)
 
+    @property
+    def origins(self) -> list[str]:
+        """The origins of the pages, in their order."""
+        return [*self._pages]
+
     def is_own(self, origin: str | None) -> bool:
         """Tell whether an origin is that of a page or of this server."""
         return origin in self._own_origins
