@@ -15,7 +15,7 @@ from alula.schema._failures import SchemaError
 from alula.schema._json_schema.query_schema import Extensions, query_schema
 from alula.schema._pydantic_models.model_validator import ModelValidator, model_of_typed_dict
 from alula.schema._pydantic_models.query_model import QueryModel
-from alula.schema._pydantic_models.records import ModelRecords
+from alula.schema._pydantic_models.records import ModelRecords, records_of_model
 from alula.types import SchemaKeyword, is_mapping
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def records_of(model: object, service: object) -> Records:
         and issubclass(model, BaseModel)
         and not model.__pydantic_root_model__
     ):
-        return ModelRecords(model, id_name, keywords, text_ids=text_ids)
+        return records_of_model(model, id_name, keywords, text_ids)
     raise SchemaError(
         "with_schema takes a JSON Schema, or a TypedDict or Pydantic model with fields,"
         f" not {model!r}"
