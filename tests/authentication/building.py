@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from alula import App
+from alula import App, Params
 from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationService, LocalStrategy, Passwords, Sessions
 from alula.authentication._attempt import Session
@@ -46,6 +46,37 @@ async def add_user(app: Any, email: str = "ada@example.com", **more: Any) -> dic
     hashed = await quick_passwords().hash("right")
     record = {"email": email, "password": str(hashed), **more}
     return await app.service("users").create(record)
+
+
+class Notes:
+    """Answers who is calling."""
+
+    async def find(self, params: Params) -> dict[str, Any]:
+        names = ("user", "authentication", "authenticated", "provider", "query")
+        return {name: params.get(name) for name in names}
+
+
+async def app_with_notes() -> App:
+    """Return an application with an administrator, and notes that tell who is calling."""
+    app = make_app()
+    await add_user(app, role="admin")
+    app.use("notes", Notes())
+    await app.setup()
+    return app
+
+
+def app_with_sessions() -> App:
+    """Return an application with two users, and a service for sessions."""
+    app = App()
+    app.use("sessions", MemoryService(), methods=[])
+    app.use("users", MemoryService([{"id": 1, "password": "x"}, {"id": 2}], multi=True))
+    return app
+
+
+def proof_for(app: Any, subject: str = "1", path: str = "authentication") -> dict[str, str]:
+    """Return the data of a sign-in by a token of a user."""
+    token = app.service(path).service.create_access_token({}, subject)
+    return {"strategy": "jwt", "accessToken": token}
 
 
 def login(email: Any = "ada@example.com", password: Any = "right") -> dict[str, Any]:

@@ -42,11 +42,6 @@ async def app():
 
 
 @pytest.fixture
-def told(app):
-    return follow_the_book(app)
-
-
-@pytest.fixture
 def connection(app, told):
     return open_connection(app)
 

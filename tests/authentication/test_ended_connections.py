@@ -10,7 +10,6 @@ import pytest
 from tests.authentication.building import add_user, login, make_app
 from tests.authentication.connecting import (
     call,
-    follow_the_book,
     is_closed,
     is_signed_out,
     make_live_app,
@@ -24,23 +23,14 @@ from tests.authentication.connecting import (
 
 from alula._channels import Event
 from alula.adapters.memory import MemoryService
-from alula.authentication import _connections as connections_module
 from alula.errors import Conflict, NotAuthenticated
 
-
-@pytest.fixture(autouse=True)
-def closes_soon(monkeypatch):
-    monkeypatch.setattr(connections_module, "_CLOSE_DELAY_SECONDS", 0.02)
+pytestmark = pytest.mark.usefixtures("closes_soon")
 
 
 @pytest.fixture
 async def app():
     return await make_live_app(sessions="sessions")
-
-
-@pytest.fixture
-def told(app):
-    return follow_the_book(app)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import pytest
 from tests.authentication.building import add_authentication
 from tests.authentication.connecting import (
     call,
-    follow_the_book,
     is_closed,
     is_signed_out,
     link_of,
@@ -26,20 +25,12 @@ from alula.authentication import JWTStrategy
 from alula.authentication import _connections as connections_module
 from alula.errors import Conflict, NotAuthenticated, Unavailable
 
-
-@pytest.fixture(autouse=True)
-def closes_soon(monkeypatch):
-    monkeypatch.setattr(connections_module, "_CLOSE_DELAY_SECONDS", 0.02)
+pytestmark = pytest.mark.usefixtures("closes_soon")
 
 
 @pytest.fixture
 async def app():
     return await make_live_app()
-
-
-@pytest.fixture
-def told(app):
-    return follow_the_book(app)
 
 
 @pytest.fixture

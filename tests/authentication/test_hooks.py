@@ -7,10 +7,12 @@ from functools import partial
 import pytest
 from tests.authentication.building import (
     BCRYPT,
+    Notes,
     add_authentication,
     add_user,
+    app_with_notes,
     login,
-    make_app,
+    proof_for,
     quick_passwords,
 )
 
@@ -28,26 +30,9 @@ from alula.errors import BadRequest, Forbidden, MethodNotAllowed, NotAuthenticat
 from alula.hooks import annotate_hook, hook_metadata
 
 
-class Notes:
-    """Answers who is calling."""
-
-    async def find(self, params):
-        names = ("user", "authentication", "authenticated", "provider", "query")
-        return {name: params.get(name) for name in names}
-
-
 @pytest.fixture
 async def app():
-    app = make_app()
-    await add_user(app, role="admin")
-    app.use("notes", Notes())
-    await app.setup()
-    return app
-
-
-def proof_for(app, subject="1", path="authentication"):
-    token = app.service(path).service.create_access_token({}, subject)
-    return {"strategy": "jwt", "accessToken": token}
+    return await app_with_notes()
 
 
 async def test_a_hook_that_wraps_it_runs_around_it(app):

@@ -28,10 +28,11 @@ from alula.authentication import (
     JWTStrategy,
     authenticate,
 )
-from alula.authentication import _connections as connections_module
 from alula.errors import NotAuthenticated
 from alula.express import express, json, rest
 from alula.realtime import socketio
+
+pytestmark = pytest.mark.usefixtures("closes_soon")
 
 
 class Keys(AuthenticationStrategy):
@@ -51,11 +52,6 @@ class Keys(AuthenticationStrategy):
         details = {"strategy": self.name, "id": f"id of {key}", "scopes": ["notes:read"]}
         user = await self.app.service("users").get(self.users[key])
         return {"authentication": details, "user": user}
-
-
-@pytest.fixture(autouse=True)
-def _closes_soon(monkeypatch):
-    monkeypatch.setattr(connections_module, "_CLOSE_DELAY_SECONDS", 0.02)
 
 
 @pytest.fixture

@@ -5,33 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from tests.authentication.building import add_user, make_app
+from tests.authentication.building import app_with_notes, proof_for
 
 from alula.authentication import authenticate, protect
 from alula.errors import BadRequest
 from alula.outgoing import RedactedRecord, public_part
 
 
-class Notes:
-    """Answers who is calling."""
-
-    async def find(self, params):
-        names = ("user", "authentication", "authenticated", "provider", "query")
-        return {name: params.get(name) for name in names}
-
-
 @pytest.fixture
 async def app():
-    app = make_app()
-    await add_user(app, role="admin")
-    app.use("notes", Notes())
-    await app.setup()
-    return app
-
-
-def proof_for(app, subject="1", path="authentication"):
-    token = app.service(path).service.create_access_token({}, subject)
-    return {"strategy": "jwt", "accessToken": token}
+    return await app_with_notes()
 
 
 class Records:

@@ -6,28 +6,18 @@ import asyncio
 import logging
 
 import pytest
-from tests.authentication.building import Clock, goes_on, payload_of
+from tests.authentication.building import SECRET, app_with_sessions, goes_on, payload_of
 
-from alula import App, Params
+from alula import Params
 from alula.adapters.memory import MemoryService
 from alula.authentication import Attempt, AuthenticationService, Sessions, authenticate
 from alula.authentication._refresh_tokens import RefreshTokens
 from alula.errors import NotAuthenticated
 
-SECRET = "a secret of the tests, which is long enough"
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
 
 @pytest.fixture
 def app():
-    app = App()
-    app.use("sessions", MemoryService(), methods=[])
-    app.use("users", MemoryService([{"id": 1, "password": "x"}, {"id": 2}], multi=True))
-    return app
+    return app_with_sessions()
 
 
 @pytest.fixture

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from tests.authentication.building import Clock, goes_on, payload_of
+from tests.authentication.building import SECRET, app_with_sessions, goes_on, payload_of
 
-from alula import App
 from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationService, Sessions
 from alula.errors import NotAuthenticated
 
-SECRET = "a secret of the tests, which is long enough"
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
 
 @pytest.fixture
 def app():
-    app = App()
-    app.use("sessions", MemoryService(), methods=[])
-    app.use("users", MemoryService([{"id": 1, "password": "x"}, {"id": 2}], multi=True))
-    return app
+    return app_with_sessions()
 
 
 def authentication(app, secret=SECRET, users="users"):

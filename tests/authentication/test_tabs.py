@@ -9,7 +9,7 @@ import pytest
 from bson import ObjectId
 from pymongo import AsyncMongoClient
 from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, Text
-from tests.authentication.building import Clock, add_authentication, add_user
+from tests.authentication.building import add_authentication, add_user
 from tests.authentication.test_token_cookies import REFRESH, Browser
 
 from alula import App
@@ -66,11 +66,6 @@ async def stores(request, tmp_path):
             await databases[0].execute(f'DROP TABLE "{table.name}"')
             for database in databases:
                 await database.close()
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 async def processes_with(stores, clock, **options):

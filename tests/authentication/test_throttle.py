@@ -19,11 +19,6 @@ from alula.errors import BadRequest, GeneralError, NotAuthenticated, TooManyRequ
 HOME, ELSEWHERE = "192.0.2.1", "198.51.100.7"
 
 
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture(params=["memory", "service"])
 def make(request, clock):
     """Makes throttles with small budgets, with each of both stores."""

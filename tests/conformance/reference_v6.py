@@ -16,6 +16,7 @@ from tests.conformance.services.echo import Echo
 from alula import App, errors
 from alula.adapters.memory import MemoryService
 from alula.express import error_handler, express, json, not_found, rest, urlencoded
+from alula.files import file_body, multipart
 from alula.realtime import sse
 
 METHODS = ["find", "get", "create", "update", "patch", "remove"]
@@ -144,6 +145,50 @@ class Tokens:
         return self.words({"n": n, "text": "x" * 70_000} for n in range(3))
 
 
+class Uploads:
+    """Takes forms as objects: a list where a name comes twice, and what is in the files."""
+
+    takes_uploads = True
+
+    async def create(self, data, params):
+        if "upload" not in data:
+            return data
+        values = {}
+        async for part in data["upload"]:
+            values.setdefault(part.name, []).append(await self.shown(part))
+        return {name: one[0] if len(one) == 1 else one for name, one in values.items()}
+
+    async def update(self, id, data, params):
+        return {"id": id, **await self.create(data, params)}
+
+    async def patch(self, id, data, params):
+        return {"id": id, **await self.create(data, params)}
+
+    async def shown(self, part):
+        if not part.is_file:
+            return await part.text()
+        text = await text_of(part)
+        return {"name": part.file_name, "type": part.type, "size": part.size, "text": text}
+
+
+class Streaming:
+    """Takes bodies as they come."""
+
+    takes_uploads = True
+
+    async def create(self, data, params):
+        if "upload" not in data:
+            return {"kind": "object", "data": data}
+        text = "".join([await text_of(part) async for part in data["upload"]])
+        sent_type = params.headers.get("content-type")
+        return {"kind": "stream", "text": text, "contentType": sent_type}
+
+
+async def text_of(part):
+    """Return the text in a file."""
+    return b"".join([piece async for piece in part]).decode()
+
+
 def make_app() -> Any:
     """Return the application."""
     app = express(App())
@@ -160,7 +205,8 @@ def make_app() -> Any:
         res.json(tokens.probe)
 
     app.post("/__reset", reset).get("/__probe", probe)
-    app.use(json()).use(urlencoded()).configure(rest()).configure(sse(feathers6="sse"))
+    app.use(json()).use(urlencoded()).use(multipart())
+    app.configure(rest()).configure(sse(feathers6="sse"))
     app.use("todos", MemoryService(multi=True, start_id=1))
     app.use("echo", Shouting(), methods=[*METHODS, "shout"])
     app.use("users/:userId/notes", Echo())
@@ -169,6 +215,8 @@ def make_app() -> Any:
     app.use("failing", Failing())
     more = ["ask", "empty", "values", "endless", "refused", "big"]
     app.use("tokens", tokens, methods=[*METHODS, *more])
+    app.use("uploads", Uploads())
+    app.use("streaming", file_body(), Streaming())
     hooks = {"get": [with_status], "create": [with_location], "remove": [with_dispatch]}
     app.service("status").hooks(after=hooks)
     app.service("todos").publish(to_room_or_everyone)

@@ -15,16 +15,17 @@ from alula.adapters.memory import MemoryService
 from alula.errors import BadRequest, FrameworkError
 from alula.express import error_handler, express, rest
 from alula.files import multipart
-from alula.files._form import FormLimits, Upload, check_file_name
+from alula.files._form import Form
+from alula.files._upload import UploadLimits, check_file_name
 
-LIMITS = FormLimits(10, 1_000_000, 5_000_000, 10, 1000, None)
-
-
-def upload_of(*pieces: bytes, limits: FormLimits = LIMITS, leaves: bool = False) -> Upload:
-    return Upload(request("POST", headers=FORM, sender=Sender(pieces, leaves=leaves)), limits)
+LIMITS = UploadLimits(10, 1_000_000, 5_000_000, 10, 1000, None)
 
 
-async def read(upload: Upload) -> list[tuple[str, str | None, str, bytes]]:
+def upload_of(*pieces: bytes, limits: UploadLimits = LIMITS, leaves: bool = False) -> Form:
+    return Form(request("POST", headers=FORM, sender=Sender(pieces, leaves=leaves)), limits)
+
+
+async def read(upload: Form) -> list[tuple[str, str | None, str, bytes]]:
     """Return name, name of the file, type and content of each part."""
     return [
         (part.name, part.file_name, part.type, b"".join([piece async for piece in part]))
@@ -189,9 +190,9 @@ async def test_headers_with_many_options_are_not_parsed():
     answer = await call(
         echo(), "POST", "/uploads", b"x", {"content-type": f"{FORM['content-type']}{';' * 2048}"}
     )
-    assert (answer.status, "Content-Type of a form has over" in answer.text) == (400, True)
+    assert (answer.status, "Content-Type of an upload has over" in answer.text) == (400, True)
     answer = await post_form(echo(), part(b"x", f"{DISPOSITION}{';' * 2048}"))
-    assert (answer.status, "Content-Disposition of a form has" in answer.text) == (400, True)
+    assert (answer.status, "Content-Disposition of an upload has" in answer.text) == (400, True)
 
 
 async def test_a_client_that_goes_away():
@@ -336,7 +337,7 @@ async def test_a_length_over_the_limit_is_refused_before_anything_is_read():
 
     req = request("POST", headers={**FORM, "content-length": "9" * 30}, sender=receive)
     with pytest.raises(FrameworkError, match="too large"):
-        await read(Upload(req, LIMITS))
+        await read(Form(req, LIMITS))
 
 
 @pytest.mark.parametrize(("outer", "inner"), [("1kb", "10kb"), ("10kb", "1kb")])

@@ -12,7 +12,7 @@ from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService
 from alula.authentication import AuthenticationService, TokenCookie, authenticate
 from alula.express import express, rest
-from alula.files import LocalFileStore, UploadService, UrlSigner, file_content, multipart
+from alula.files import LocalFileStore, UploadService, UrlSigner, file_body, file_content, multipart
 from alula.openapi import describe, describe_events, typescript
 from alula.realtime import socketio
 from alula.schema import with_schema
@@ -99,6 +99,15 @@ class TestForms:
         app.use("uploads", *(multipart(**options) for options in of_one), make_service())
         form = schema_of(describe(app), "uploads.create")
         assert form["properties"]["file"].get("maxItems") == expected
+
+    @pytest.mark.parametrize(
+        ("options", "types"), [({}, ["*/*"]), ({"types": ["text/*", "a/b"]}, ["a/b", "text/*"])]
+    )
+    def test_it_says_which_bodies_may_be_files(self, app, make_service, options, types):
+        app.use("uploads", file_body(**options), make_service())
+        content = describe(app)["paths"]["/uploads"]["post"]["requestBody"]["content"]
+        assert list(content) == ["multipart/form-data", *types]
+        assert content[types[0]] == {"schema": BINARY}
 
     def test_the_adapter_of_the_records_counts(self, app, make_service):
         pages = {"default": 5, "max": 10}

@@ -15,13 +15,11 @@ from pathlib import Path
 
 import pytest
 from tests.cli.serving.commands import running
-from tests.requirements import require_nginx, require_node, require_node_modules
-
-from alula._sockets import listen_on_port
+from tests.express.nginx import nginx_of
+from tests.requirements import require_node, require_node_modules
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "many_clients.mjs"
-PAGE = HERE.parents[1] / "docs" / "scaling.md"
 
 pytestmark = pytest.mark.slow
 
@@ -157,36 +155,12 @@ async def test_machines_behind_nginx_share_a_redis(redis, tmp_path):
             assert (told["answered"], told["complete"], told["disconnects"]) == (12, 12, 0)
 
 
-@asynccontextmanager
-async def behind_nginx(folder, *upstreams):
-    """Run nginx as the page about scaling says, on other ports; yields its address."""
-    with listen_on_port("127.0.0.1", 0) as sock:
-        port = sock.getsockname()[1]
-    ours = re.search(r"```nginx\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
-    for name, upstream in zip(("10.0.0.1:3030", "10.0.0.2:3030"), upstreams, strict=True):
-        assert name in ours
-        ours = ours.replace(name, upstream.removeprefix("http://"))
-    ours = ours.replace("listen 80;", f"listen 127.0.0.1:{port};")
-    temporary = "".join(
-        f"{name}_temp_path {folder}/{name};\n"
-        for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    (folder / "nginx.conf").write_text(
-        f"daemon off;\npid {folder}/pid;\nerror_log {folder}/error.log;\nevents {{}}\n"
-        f"http {{\naccess_log off;\n{temporary}{ours}\n}}\n"
-    )
-    process = await asyncio.create_subprocess_exec(
-        require_nginx(), "-p", str(folder), "-c", str(folder / "nginx.conf")
-    )
-    try:
-        for _ in range(3_000):
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-                break
-            except ConnectionError:
-                await asyncio.sleep(0.01)
-        writer.close()
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        await process.wait()
+def behind_nginx(folder, *upstreams):
+    """Run nginx as the page about scaling says, on other ports."""
+    first, second = (upstream.removeprefix("http://") for upstream in upstreams)
+    changes = {
+        r"10\.0\.0\.1:3030": first,
+        r"10\.0\.0\.2:3030": second,
+        "listen 80;": "listen 127.0.0.1:PORT;",
+    }
+    return nginx_of("scaling.md", folder, changes)

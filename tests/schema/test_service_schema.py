@@ -998,3 +998,30 @@ async def test_a_service_may_check_its_records_itself():
         if "data" in hook_metadata(hook)
     ]
     assert ["text" in properties for properties in described] == [True]
+
+
+class Renewed(TypedDict):
+    text: str
+
+
+def validators_of(model, service=None, **options):
+    """Return the validators of queries, of new records and of patches."""
+    first = with_schema(service or MemoryService(), model, **options).first
+    found = {name: hook_metadata(first[name][-1]) for name in ("find", "create", "patch")}
+    made = [found[name]["data"](name) for name in ("create", "patch")]
+    return [found["find"]["query"], *made]
+
+
+@pytest.mark.parametrize("model", [Message, Renewed])
+def test_each_validator_of_a_model_is_made_once(model):
+    first = validators_of(model)
+    again = validators_of(model)
+    assert [one is another for one, another in zip(first, again, strict=True)] == [True] * 3
+    # Whatever a service changes has validators of its own.
+    for other, shared in (
+        (validators_of(model, MemoryService(id="key")), [False, False, False]),
+        (validators_of(model, hidden=["text"]), [False, True, True]),
+        (validators_of(model, extensions={"text": {"$like": str}}), [False, True, True]),
+        (validators_of(model, data=resolve({"text": lambda: "x"})), [True, False, True]),
+    ):
+        assert [one is another for one, another in zip(first, other, strict=True)] == shared

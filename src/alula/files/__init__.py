@@ -14,12 +14,13 @@ except ImportError as error:
     ) from error
 
 from alula.files._content import INLINE_TYPES, file_content
-from alula.files._form import Part, Upload
+from alula.files._file_body import file_body
 from alula.files._local_store import LocalFileStore
 from alula.files._multipart import multipart
 from alula.files._s3_store import S3FileStore
 from alula.files._signed_urls import UrlSigner
 from alula.files._store import FileStore
+from alula.files._upload import Part, Upload
 from alula.files._upload_service import UploadService
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Upload",
     "UploadService",
     "UrlSigner",
+    "file_body",
     "file_content",
     "multipart",
 ]

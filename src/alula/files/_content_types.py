@@ -111,6 +111,23 @@ def is_content_type(text: str) -> bool:
     return _CONTENT_TYPE.fullmatch(text) is not None
 
 
+def check_types(types: Collection[str] | None) -> None:
+    """Check the option ``types`` of a middleware.
+
+    Raises:
+        TypeError: It is one string instead of a list.
+        ValueError: One of them is not a content type.
+    """
+    if isinstance(types, str):
+        raise TypeError(f"types is one string; give a list: [{types!r}]")
+    for content_type in types or ():
+        if not is_content_type(content_type.replace("/*", "/any")):
+            raise ValueError(
+                f"{content_type!r} is not a content type; write one in lower case, such as"
+                " 'image/png' or 'image/*'"
+            )
+
+
 def is_allowed(content_type: str, types: Collection[str]) -> bool:
     """Tell whether a list of types has one: in full, or as ``image/*``."""
     return content_type in types or f"{content_type.partition('/')[0]}/*" in types

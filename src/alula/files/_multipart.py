@@ -7,16 +7,15 @@ before its first byte is asked for.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Collection
-from typing import Any, Final
+from typing import Final
 
-from alula._service import ServiceHandle
 from alula.express import Request, Response
 from alula.express._body_parsing import content_type_of
 from alula.express._chain import Middleware, NextFunction, ignores_body
 from alula.express._settings import Size, parse_size
-from alula.files._content_types import is_content_type
-from alula.files._form import MAX_PART_HEAD_BYTES, FormLimits, Upload
-from alula.types import UNSET, is_dict
+from alula.files._content_types import check_types
+from alula.files._form import MAX_PART_HEAD_BYTES, Form
+from alula.files._upload import UploadLimits, is_taken, takes_uploads
 
 __all__ = ["multipart"]
 
@@ -68,14 +67,7 @@ def multipart(
         UnsupportedMediaType: The same, for a content type or an encoding that is not allowed.
         BadRequest: The same, for a form that is not valid.
     """
-    if isinstance(types, str):
-        raise TypeError(f"types is one string; give a list: [{types!r}]")
-    for content_type in types or ():
-        if not is_content_type(content_type.replace("/*", "/any")):
-            raise ValueError(
-                f"{content_type!r} is not a content type; write one in lower case, such as"
-                " 'image/png' or 'image/*'"
-            )
+    check_types(types)
     for name, count in (("max_files", max_files), ("max_fields", max_fields)):
         if type(count) is not int or count < 0:
             raise ValueError(f"{name} is {count!r}; give a whole number from 0")
@@ -85,7 +77,7 @@ def multipart(
         + max_fields * (field_size + _FRAMING_BYTES)
         + _FRAMING_BYTES
     )
-    limits = FormLimits(
+    limits = UploadLimits(
         max_files,
         file_size,
         sum_of_limits if max_request_size is None else parse_size(max_request_size),
@@ -96,25 +88,11 @@ def multipart(
 
     @ignores_body
     def middleware(req: Request, _: Response, next: NextFunction) -> Awaitable[None]:
-        earlier = req.body.get("upload") if is_dict(req.body) else None
-        is_free = req.body is UNSET or (isinstance(earlier, Upload) and not earlier.is_begun)
-        if is_free and content_type_of(req).name == "multipart/form-data" and _takes_uploads(req):
-            req.body = {"upload": Upload(req, limits)}
+        is_form = content_type_of(req).name == "multipart/form-data"
+        if is_form and not is_taken(req, Form) and takes_uploads(req):
+            req.body = {"upload": Form(req, limits)}
         return next()
 
     # Descriptions of the API say so.
     middleware.max_files = max_files  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]  # ty: ignore[unresolved-attribute]  # a mark, as `ignores_body` sets one
     return middleware
-
-
-def _takes_uploads(req: Request) -> bool:
-    """Tell whether a path leads to a service that takes uploads, or to no service at all."""
-    # Any other service would store the upload as a value of its record.
-    lookup = getattr(req.app, "lookup", None)
-    match = req.match if req.match is not None or lookup is None else lookup(req.path)
-    if match is None:
-        return True
-    service: Any = match[0]
-    while isinstance(service, ServiceHandle):
-        service = service.service
-    return getattr(service, "takes_uploads", False) is True

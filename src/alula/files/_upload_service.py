@@ -33,8 +33,8 @@ from alula._service import ServiceHandle
 from alula._service_object import ServiceBundle
 from alula.errors import BadRequest, NotFound, Unavailable, UnsupportedMediaType, shown_name
 from alula.files._content_types import UNKNOWN_TYPE, is_content_type
-from alula.files._form import Upload, check_file_name
 from alula.files._store import FileStore
+from alula.files._upload import Upload, check_file_name
 from alula.outgoing import RedactedRecord
 from alula.outgoing._text import javascript_date, now_as_in_json
 from alula.query import Grammar
@@ -74,11 +74,11 @@ class _File(NamedTuple):
 
 
 class UploadService:
-    """A service that takes files, by forms (`multipart`) or from the program itself.
+    """A service of files: sent by forms (`multipart`) or as bodies (`file_body`), or by own code.
 
     A record has ``name``, ``type``, ``size``, ``sha256``, ``createdAt``, the id of its adapter, and
     ``contentKey``, by which the store finds its bytes.
-    ``create`` takes a form: ``data["upload"]`` is an `Upload`, which is read when all hooks have
+    ``create`` takes an upload: ``data["upload"]`` is an `Upload`, which is read when all hooks have
     agreed. All other properties that hooks put into ``data`` go into the record. A form with
     several files gives a list of records. The model of ``with_schema(UploadService(...), Model)``
     describes the whole record, which is checked when the form has been read.
@@ -117,7 +117,8 @@ class UploadService:
         schema_keywords: Those of the service of the records, for `with_schema`.
         records: As given.
         fields: As given.
-        takes_uploads: True: `multipart` passes forms to services that have this attribute.
+        takes_uploads: True: `multipart` and `file_body` pass uploads to services that have this
+            attribute.
 
     Raises:
         TypeError: ``store`` is not a `FileStore`, or ``records`` has hooks that would not run.
@@ -230,13 +231,13 @@ class UploadService:
         return record
 
     async def create(self, data: Any, params: Params) -> Any:
-        """Keep the files of a form, or the given content; return the record or records.
+        """Keep the files of an upload, or the given content; return the record or records.
 
         Raises:
-            UnsupportedMediaType: The data of a client is not a form.
-            BadRequest: The form is not valid, has no file or a field that is not allowed, or a
-                record does not fit its schema.
-            PayloadTooLarge: The form exceeds a limit.
+            UnsupportedMediaType: The data of a client is not an upload.
+            BadRequest: The upload is not valid, has no file, a file without a name or a field that
+                is not allowed, or a record does not fit its schema.
+            PayloadTooLarge: The upload exceeds a limit.
             Unavailable: The upload took longer than ``leftover_age``.
         """
         _GRAMMAR.read_select(params.query)  # before anything is stored
@@ -245,7 +246,7 @@ class UploadService:
         began, keys = monotonic(), list[str]()
         try:
             if isinstance(upload, Upload):
-                fields, files = await self._keep_form(upload, keys)
+                fields, files = await self._keep_upload(upload, keys)
                 values = {**fields, **values}
             elif params.provider is None and "content" in values:
                 files = [await self._keep_content(values, keys)]
@@ -323,14 +324,19 @@ class UploadService:
         """
         return _content_of(record[_KEY])
 
-    async def _keep_form(
+    async def _keep_upload(
         self, upload: Upload, keys: list[str]
     ) -> tuple[dict[str, str], list[_File]]:
-        """Keep the files of a form under new keys; return its fields and files."""
+        """Keep the files of an upload under new keys; return its fields and files."""
         fields: dict[str, str] = {}
         files: list[_File] = []
         async for part in upload:
-            if part.file_name:
+            if part.is_file:
+                if not part.file_name:
+                    raise BadRequest(
+                        "The file has no name; send one in the header"
+                        ' Content-Disposition: attachment; filename="photo.png"'
+                    )
                 files.append(await self._keep(part, part.file_name, part.type, keys))
             elif part.name in self.fields and part.name not in fields:
                 fields[part.name] = await part.text()

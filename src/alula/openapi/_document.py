@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 from alula._declared import Declared
@@ -115,7 +115,7 @@ def describe(
     for handle in app.services.values():
         if not handle.methods:
             continue
-        facts = facts_of(handle, max_files=_max_files(app, handle))
+        facts = facts_of(handle, max_files=_mark_of_middleware(app, handle, "max_files"))
         secured = secured or facts.signs_in or bool(facts.secured)
         for access in facts.keys.values():
             key_schemes |= access.schemes
@@ -125,6 +125,7 @@ def describe(
             streams=streams,
             has_cookie=cookies is not None,
             signed_urls=file_routes.get(handle.path),
+            file_types=_mark_of_middleware(app, handle, "file_types") or (),
             is_free=lambda path: app.routes.find_plain(path) is None,
         ).paths()
         tags.append({"name": facts.tag})
@@ -168,16 +169,22 @@ def _sign_in_schemes(cookies: TokenCookies | None) -> Part:
     }
 
 
-def _max_files(app: Any, handle: ServiceHandle) -> int | None:
-    """Return how many files a form may have by the middleware of an application, if it says so."""
+def _mark_of_middleware(app: Any, handle: ServiceHandle, name: str) -> Any:
+    """Return what the middleware in front of a service says of its uploads, None for nothing.
+
+    Args:
+        app: The application.
+        handle: The service.
+        name: The attribute that the middleware may have.
+    """
     front: Any = app
     around = getattr(front, "service_middleware", {}).get(handle)
     functions = [
         *getattr(front, "middleware_functions", ()),
         *(step.function for step in (around.before if around is not None else ())),
     ]
-    counts = [count for count in (getattr(each, "max_files", None) for each in functions) if count]
-    return counts[-1] if counts else None  # the limits of the last one count
+    marks = [mark for mark in (getattr(each, name, None) for each in functions) if mark]
+    return marks[-1] if marks else None  # the limits of the last one count
 
 
 class _ServiceOperations:
@@ -189,6 +196,7 @@ class _ServiceOperations:
         streams: Whether there are server-sent events.
         has_cookie: Whether a cookie signs requests in, too.
         signed_urls: Whether signed URLs open its files; None if these have no route.
+        file_types: The content types of bodies that are files.
         is_free: Tells whether no service is registered at a path.
     """
 
@@ -200,12 +208,14 @@ class _ServiceOperations:
         streams: bool,
         has_cookie: bool,
         signed_urls: bool | None,
+        file_types: Sequence[str],
         is_free: Callable[[str], bool],
     ) -> None:
         self._facts = facts
         self._streams = streams
         self._has_cookie = has_cookie
         self._signed_urls = signed_urls
+        self._file_types = file_types
         self._is_free = is_free
         self._components = components
         handle = facts.handle
@@ -369,6 +379,7 @@ class _ServiceOperations:
         if facts.form is not None:
             schema = self._components.add(f"{self._name}.create", facts.form)
             body: Part = {"multipart/form-data": {"schema": schema}}
+            body |= {content_type: {"schema": BINARY} for content_type in self._file_types}
             request: Part = {"requestBody": {"required": True, "content": body}}
         else:
             data = self._data("create")

@@ -15,7 +15,7 @@ from alula.schema._failures import SchemaError
 from alula.schema._json_schema.query_schema import Extensions, query_schema
 from alula.schema._pydantic_models.model_validator import ModelValidator, model_of_typed_dict
 from alula.schema._pydantic_models.query_model import QueryModel
-from alula.schema._pydantic_models.records import ModelRecords
+from alula.schema._pydantic_models.records import ModelRecords, records_of_model
 from alula.types import SchemaKeyword, is_mapping
 
 if TYPE_CHECKING:
@@ -70,7 +70,9 @@ def get_validator(
     Raises:
         SchemaError: The schema is malformed, or Pydantic cannot describe the model.
     """
-    if isinstance(schema_or_model, AnyValidator):
+    # The protocol last: its attributes are looked for one by one (3 % of the tests that
+    # `alula new` generates).
+    if isinstance(schema_or_model, ModelValidator | QueryModel | AnyValidator):
         return schema_or_model
     if isinstance(schema_or_model, bool) or is_mapping(schema_or_model):
         # Applications whose schemas are models need none of the modules for JSON Schema.
@@ -147,7 +149,7 @@ def records_of(model: object, service: object) -> Records:
         and issubclass(model, BaseModel)
         and not model.__pydantic_root_model__
     ):
-        return ModelRecords(model, id_name, keywords, text_ids=text_ids)
+        return records_of_model(model, id_name, keywords, text_ids)
     raise SchemaError(
         "with_schema takes a JSON Schema, or a TypedDict or Pydantic model with fields,"
         f" not {model!r}"

@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
+from functools import lru_cache
 from pathlib import PurePath
 from typing import (
     Annotated,
@@ -63,6 +64,7 @@ from alula.schema._pydantic_models.typed_dicts import as_pydantic_knows
 from alula.types import SCALAR_TYPES, is_array, is_dict
 
 __all__ = [
+    "MOST_MODELS",
     "ModelValidator",
     "adapter_of",
     "check_hashes",
@@ -73,6 +75,9 @@ __all__ = [
     "stored_names",
     "with_computed",
 ]
+
+MOST_MODELS: Final = 200
+"""How many models are remembered, with what was made of them."""
 
 MANY: Final = 1000
 """Lists and objects with more entries have the numbers in their texts checked."""
@@ -255,6 +260,7 @@ def _closed(schema: Any) -> Any:
     return schema if is_same else parts
 
 
+@lru_cache(MOST_MODELS)
 def model_of_typed_dict(typed_dict: Any) -> type[BaseModel]:
     """Return a model for the same records as a ``TypedDict``, which takes no other keys.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -21,6 +22,7 @@ from alula.schema._failures import check_id_default
 from alula.schema._json_schema.query_schema import NOTHING_OPENED, Extensions, Opened
 from alula.schema._pydantic_models.field_names import FieldNames
 from alula.schema._pydantic_models.model_validator import (
+    MOST_MODELS,
     ModelValidator,
     adapter_of,
     record_schema,
@@ -30,11 +32,17 @@ from alula.schema._pydantic_models.places import ModelPlaces
 from alula.schema._pydantic_models.query_model import QueryModel
 from alula.types import SchemaKeyword
 
-__all__ = ["ModelRecords"]
+__all__ = ["ModelRecords", "records_of_model"]
+
+Made = TypeVar("Made")
 
 
 class ModelRecords:
-    """Makes the validators for the records that a Pydantic model describes; see `JsonRecords`."""
+    """Makes the validators for the records that a Pydantic model describes; see `JsonRecords`.
+
+    Each validator is made once: Pydantic takes some 10 ms for the one of queries, and each
+    application of a test run asks for all of them again.
+    """
 
     def __init__(
         self,
@@ -80,6 +88,7 @@ class ModelRecords:
                 model.__name__, __base__=model, __doc__=model.__doc__, **fields
             )
         self.schema = record_schema(self._with_id)
+        self._made: dict[object, Any] = {}
 
     def query(
         self,
@@ -88,7 +97,12 @@ class ModelRecords:
         opened: Opened = NOTHING_OPENED,
     ) -> QueryModel:
         """Return the validator of queries, which must not name the fields ``without``."""
-        return QueryModel(self._with_id, extensions, without=without, opened=opened)
+
+        def make() -> QueryModel:
+            return QueryModel(self._with_id, extensions, without=without, opened=opened)
+
+        # Types of extensions may have no hash.
+        return make() if extensions else self._once(("query", frozenset(without), opened), make)
 
     def required(self) -> set[str]:
         """Return the names that a new record must have."""
@@ -102,23 +116,30 @@ class ModelRecords:
 
     def whole(self, later: Collection[str], made: Collection[str] = ()) -> ModelValidator:
         """Return the validator of new records; see `JsonRecords.whole`."""
-        never_sent = {*made, self._id}
-        sent = self._without(never_sent, None)
+        never_sent = frozenset({*made, self._id})
+        sent = self._once(("sent", never_sent), lambda: self._without(never_sent, None))
         if never_sent.issuperset(later):
             return sent
-        return self._without({*later, *never_sent}, sent)
+        names = never_sent.union(later)
+        return self._once(("whole", never_sent, names), lambda: self._without(names, sent))
 
     def part(self) -> ModelValidator:
         """Return the validator of the data of a patch: nothing is required, nothing is added.
 
         Validators of the whole model do not run: they would see fields that are absent.
         """
-        rules = self._model.__pydantic_decorators__.model_validators
-        idle: dict[str, Any] = {name: model_validator(mode="after")(_unchanged) for name in rules}
-        if self._model.model_post_init is not BaseModel.model_post_init:
-            idle["model_post_init"] = _unchanged
-        patch = _relaxed(self._model, "Patch", lambda _: True, idle)
-        return ModelValidator(patch, defaults=False, before=self._as_read)
+
+        def make() -> ModelValidator:
+            rules = self._model.__pydantic_decorators__.model_validators
+            idle: dict[str, Any] = {
+                name: model_validator(mode="after")(_unchanged) for name in rules
+            }
+            if self._model.model_post_init is not BaseModel.model_post_init:
+                idle["model_post_init"] = _unchanged
+            patch = _relaxed(self._model, "Patch", lambda _: True, idle)
+            return ModelValidator(patch, defaults=False, before=self._as_read)
+
+        return self._once("part", make)
 
     def changes(self) -> Changes:
         """Return the validator of changes, which may have update operators and paths."""
@@ -128,6 +149,13 @@ class ModelRecords:
 
         root = ModelPlaces(self._model, part_of).root
         return Changes(self.part().validate, root, lambda: self.query({}).validate, self._id)
+
+    def _once(self, key: object, make: Callable[[], Made]) -> Made:
+        """Return what ``make`` returned for this key the first time."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: Made = self._made[key]
+        return made
 
     def _without(self, names: Collection[str], fallback: ModelValidator | None) -> ModelValidator:
         relaxed = _relaxed(self._model, "Data", names.__contains__)
@@ -141,6 +169,14 @@ class ModelRecords:
     @property
     def _as_read(self) -> Callable[[Any], Any] | None:
         return self._names.as_read if self._names.are_unreadable else None
+
+
+@lru_cache(MOST_MODELS)
+def records_of_model(
+    model: type[BaseModel], id: str, keywords: tuple[SchemaKeyword, ...], text_ids: bool
+) -> ModelRecords:
+    """Return what makes the validators for a model, the same one each time."""
+    return ModelRecords(model, id, keywords, text_ids=text_ids)
 
 
 def _relaxed(
