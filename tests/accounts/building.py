@@ -109,7 +109,7 @@ async def sql_stores(database: Database, name: str, *, clears: Sequence[str]) ->
             Column("userId", Text, index=True),
             Column("rotation", Integer),
             *(Column(time, BigInteger) for time in ("createdAt", "rotatedAt", "expiresAt")),
-            Column("methods", Text),
+            *(Column(text, Text) for text in ("methods", "ip", "userAgent")),
         ),
         Table(
             f"{name}_credentials",
