@@ -201,7 +201,11 @@ def make_world(
     """Return an application that is not set up."""
     stores = stores or memory_stores()
     mailer = options.pop("mailer", None) or MemoryMailer()
-    links = {**LINKS, **({"link": PAGE.format(page="in")} if options.get("magic_link") else {})}
+    links = dict(LINKS)
+    if options.get("magic_link"):
+        links["link"] = PAGE.format(page="in")
+    if options.get("sign_in") and options.get("link_by_email") != "never":
+        links["link_identity"] = PAGE.format(page="link")
     accounts = Accounts(
         **{
             "store": "credentials",

@@ -17,6 +17,7 @@ from alula._identity import Application, find_authentication
 from alula.accounts._api_key_service import ApiKeyService
 from alula.accounts._api_key_strategy import ApiKeyStrategy
 from alula.accounts._api_keys import STRATEGY, ApiKeys
+from alula.accounts._browsers import bind_browser
 from alula.accounts._events import AccountEventName, EventHandlerT, Events, check_event
 from alula.accounts._mail import ConsoleMailer, Mailer, Outbox
 from alula.accounts._management import AuthManagement, password_strategy
@@ -30,7 +31,6 @@ from alula.accounts._strategies import (
     LinkStrategy,
     ProvedAddresses,
     RegisterStrategy,
-    bind_browser,
 )
 from alula.accounts._texts import KINDS, Locale, Text
 from alula.accounts._urls import is_secure
@@ -100,8 +100,8 @@ class Accounts:
         mailer: Sends the mails: `SMTP`, `ConsoleMailer`, `MemoryMailer`, or your own. None for an
             application without mails; the options that need mails are errors then.
         sender: The sender of the mails: ``"Example <no-reply@app.example>"``.
-        links: The links in mails, with ``{token}``: ``"verify"`` and ``"reset"``, and ``"link"``
-            with ``magic_link``.
+        links: The links in mails, with ``{token}``: ``"verify"`` and ``"reset"``, ``"link"`` with
+            ``magic_link``, and ``"link_identity"`` with ``sign_in``.
         authentication: The path of the authentication service, None for the default one.
         email_field: The property of users that has the address.
         verified_field: The property that says whether the address is confirmed.
@@ -134,7 +134,8 @@ class Accounts:
             each origin. The first is the default. Without pages, the response is JSON.
         link_by_email: What happens if the address of a new identity belongs to a user:
             ``"verified"`` links it if the provider is trusted with addresses and has verified this
-            one, ``"never"`` does not.
+            one, and otherwise asks the user by a mail. ``"ask"`` always asks, ``"never"`` neither
+            links nor asks.
         answer: How a page gets the access token: ``"fragment"`` of its URL, or ``"cookie"``. None
             means cookies if the authentication service keeps tokens out of responses, and otherwise
             the fragment.
@@ -182,7 +183,7 @@ class Accounts:
     sign_in: Sequence[Provider] = ()
     base_url: str | None = None
     pages: Sequence[str] = ()
-    link_by_email: Literal["verified", "never"] = "verified"
+    link_by_email: Literal["verified", "ask", "never"] = "verified"
     answer: Literal["fragment", "cookie"] | None = None
     _outbox: Outbox = field(default_factory=Outbox, init=False, repr=False, compare=False)
     _events: Events = field(init=False, repr=False, compare=False)
@@ -232,7 +233,11 @@ class Accounts:
             raise ValueError(
                 f"texts has {', '.join(sorted(unknown))}; the kinds of mails are {', '.join(KINDS)}"
             )
-        needed = {"verify", "reset", *(["link"] if self.magic_link else [])}
+        needed = {"verify", "reset"}
+        if self.magic_link:
+            needed.add("link")
+        if self.sign_in and self.link_by_email != "never":
+            needed.add("link_identity")
         if set(self.links) != needed:
             raise ValueError(
                 f"links has {', '.join(sorted(self.links)) or 'nothing'}; with these options it"
@@ -244,7 +249,7 @@ class Accounts:
 
     def _check_sign_in(self) -> None:
         """Check the options of signing in with others."""
-        _check_choice("link_by_email", self.link_by_email, ("verified", "never"))
+        _check_choice("link_by_email", self.link_by_email, ("verified", "ask", "never"))
         _check_choice("answer", self.answer, (None, "fragment", "cookie"))
         if not Pages(self.pages, check_base_url(self.base_url)) and self.answer is not None:
             raise ValueError("answer needs pages: without them, the response is JSON")
@@ -517,6 +522,8 @@ class Accounts:
             link_by_email=self.link_by_email,
             asks_for_proof=self.verify_email in {None, "soft"},  # "required" asks at the sign-in
         )
+        if self.link_by_email != "never":
+            management.offer_link_identity(matching.link_by_mail)
         SignInWithOthers(
             authentication,
             self.sign_in,

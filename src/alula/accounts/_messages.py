@@ -30,6 +30,7 @@ _LINK_OF: Final[Mapping[str, str]] = {
     "reset": "reset",
     "restored": "reset",
     "link": "link",
+    "link_identity": "link_identity",
 }
 """By kind of mail: which of the owner's links it has. The first three have the same action."""
 
@@ -94,6 +95,10 @@ class Messages:
     def sign_in_link(self, address: str, browser: str | None) -> None:
         """Send a link that signs in."""
         self._outbox.put(partial(self._send_to_address, "link", address, {"browser": browser}))
+
+    def link_identity(self, address: str, data: Mapping[str, Any]) -> None:
+        """Send a link that links an identity to the user of an address."""
+        self._outbox.put_if_free(partial(self._send_to_address, "link_identity", address, data))
 
     def taken(self, address: str) -> None:
         """Tell the owner of an address that somebody wanted to have an account with it."""
