@@ -206,7 +206,7 @@ def make_world(
         links["link"] = PAGE.format(page="in")
     if options.get("sign_in") and options.get("link_by_email") != "never":
         links["link_identity"] = PAGE.format(page="link")
-    accounts = Accounts(
+    accounts = options.pop("accounts", None) or Accounts(
         **{
             "store": "credentials",
             "mailer": mailer,

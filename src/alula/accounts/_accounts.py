@@ -266,9 +266,10 @@ class Accounts:
         crashes.
 
         Args:
-            name: ``"signed_up"``, ``"verified"``, ``"password_changed"``, ``"address_changed"``,
-                ``"removed"``, and with ``totp`` also ``"factor_added"``, ``"factor_removed"`` and
-                ``"recovery_used"``.
+            name: With a mailer ``"signed_up"``, ``"verified"``, ``"password_changed"``,
+                ``"address_changed"`` and ``"removed"``; with ``sign_in`` ``"linked"`` and
+                ``"unlinked"``; with ``api_keys`` ``"key_created"``; and with ``totp``
+                ``"factor_added"``, ``"factor_removed"`` and ``"recovery_used"``.
 
         Raises:
             TypeError: The decorated object is not a function.
@@ -289,7 +290,13 @@ class Accounts:
             ... async def tell(event: AccountEvent) -> None:
             ...     print(event.name, event.user_id)
         """
-        check_event(name, has_mails=self.mailer is not None, has_factors=self.totp)
+        options = {
+            "a mailer": self.mailer is not None,
+            "sign_in=[...]": bool(self.sign_in),
+            "api_keys=True": self.api_keys.is_on,
+            "totp=True": self.totp,
+        }
+        check_event(name, [option for option, is_on in options.items() if is_on])
 
         def add(handler: EventHandlerT) -> EventHandlerT:
             if not callable(handler):
@@ -345,7 +352,8 @@ class Accounts:
         strategy = ApiKeyStrategy(self.api_keys, header=self.header, takes_bearer=self.bearer)
         # First: the strategy of access tokens would take a bearer key for a token.
         authentication.offer(STRATEGY, strategy, looks_first=self.bearer)
-        ApiKeyService(self.api_keys, authentication).offer(app, self.authentication)
+        service = ApiKeyService(self.api_keys, authentication, self._events)
+        service.offer(app, self.authentication)
 
     def _add_mails(
         self, app: Application, authentication: Any, mailer: Mailer, sender: str
@@ -363,6 +371,7 @@ class Accounts:
             authentication,
             proofs,
             self._outbox,
+            self._events,
             mailer=mailer,
             sender=sender,
             links=self.links,
@@ -534,7 +543,7 @@ class Accounts:
             Replies(authentication, self._answer_for(authentication.token_cookies)),
         ).offer(app)
         by_mail = self.verified_field if self.magic_link else None
-        listing = IdentityList(authentication, identities, verified=by_mail)
+        listing = IdentityList(authentication, identities, self._events, verified=by_mail)
         listing.offer(app, self.authentication)
 
     def _answer_for(self, cookies: Any) -> Literal["fragment", "cookie"]:

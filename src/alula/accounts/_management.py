@@ -45,7 +45,6 @@ from alula.types import Id, is_mapping
 
 __all__ = ["AuthManagement", "password_strategy"]
 
-_CLOSE_SECONDS: Final = 10
 _WAYS_IN: Final = (*PURPOSES, "key", "identity")
 """The kinds of records in the store that let somebody in."""
 _ENDED_BY_RESET: Final[tuple[Purpose, ...]] = (
@@ -177,7 +176,7 @@ class AuthManagement:
 
     async def teardown(self, app: Application, path: str) -> None:  # noqa: ARG002  # as above
         """Wait for the mails that are under way."""
-        await self._outbox.close(_CLOSE_SECONDS)
+        await self._outbox.close()
 
     async def create(self, data: object, params: Params) -> Any:
         """Run one action: ``{"action": "sendResetPwd", "value": {"email": "ada@example.com"}}``.

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from alula._context import Params
 from alula.accounts._addresses import folded_address
+from alula.accounts._events import Events
 from alula.accounts._mail import Mail, Mailer, Outbox, send_patiently
 from alula.accounts._proofs import Proof, Proofs, Purpose
 from alula.accounts._texts import Text, built_in_text
@@ -44,6 +45,7 @@ class Messages:
         authentication: The authentication service.
         proofs: Makes links and codes.
         outbox: Runs the jobs.
+        events: Tells own code what has happened.
         mailer: Sends mails.
         sender: The sender.
         links: The links by name, with ``{token}``.
@@ -58,6 +60,7 @@ class Messages:
         authentication: Any,
         proofs: Proofs,
         outbox: Outbox,
+        events: Events,
         *,
         mailer: Mailer,
         sender: str,
@@ -70,6 +73,7 @@ class Messages:
         self._authentication = authentication
         self._proofs = proofs
         self._outbox = outbox
+        self._events = events
         self._mailer = mailer
         self._sender = sender
         self._links = links
@@ -113,7 +117,7 @@ class Messages:
         self._outbox.put_if_free(partial(self._notify, kind, user, codes_left))
 
     def linked(self, user_id: Id) -> None:
-        """Tell a user that there is a new way to sign in."""
+        """Tell a user, and own code, that there is a new way to sign in."""
         self._outbox.put_if_free(partial(self._linked, user_id))
 
     def restored(self, user: Mapping[str, Any]) -> None:
@@ -135,8 +139,8 @@ class Messages:
             await self._verify(user)
 
     async def _linked(self, user_id: Id) -> None:
-        user = await self._user(user_id)
-        if user is not None and folded_address(user.get(self._address)) is not None:
+        if (user := await self._user(user_id)) is not None:
+            self._events.emit("linked", self._id(user))
             await self._notify("linked", user)
 
     async def _user(self, user_id: Id) -> Mapping[str, Any] | None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from alula._context import Params
 from alula._identity import Application
+from alula.accounts._events import Events
 from alula.accounts._management import password_strategy
 from alula.accounts._oauth._identities import Identities, Identity
 from alula.accounts._session_list import caller_of, offer_to_callers
@@ -23,6 +24,7 @@ class IdentityList:
     Args:
         authentication: The authentication service.
         identities: All identities.
+        events: Tells own code what has happened.
         verified: The property of users that says whether their address is proved; None where
             nobody can sign in by a mail.
 
@@ -34,10 +36,11 @@ class IdentityList:
     secret_events = True
 
     def __init__(
-        self, authentication: Any, identities: Identities, *, verified: str | None
+        self, authentication: Any, identities: Identities, events: Events, *, verified: str | None
     ) -> None:
         self._authentication = authentication
         self._identities = identities
+        self._events = events
         self._verified = verified
 
     def offer(self, app: Application, authentication_path: str | None) -> None:
@@ -79,6 +82,8 @@ class IdentityList:
             except Conflict:
                 await self._identities.restore(removed)
                 raise
+        entities = self._authentication.entities
+        self._events.emit("unlinked", entities.id_of(params[entities.name]))
         return _shown(removed)
 
     async def _check_other_ways(self, user_id: str) -> None:
