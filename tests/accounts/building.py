@@ -201,20 +201,14 @@ def make_world(
     """Return an application that is not set up."""
     stores = stores or memory_stores()
     mailer = options.pop("mailer", None) or MemoryMailer()
+    has_mails = options.pop("has_mails", True)
     links = dict(LINKS)
     if options.get("magic_link"):
         links["link"] = PAGE.format(page="in")
     if options.get("sign_in") and options.get("link_by_email") != "never":
         links["link_identity"] = PAGE.format(page="link")
-    accounts = options.pop("accounts", None) or Accounts(
-        **{
-            "store": "credentials",
-            "mailer": mailer,
-            "sender": "Example <no-reply@app.example>",
-            "links": links,
-            **options,
-        }
-    )
+    mails = {"mailer": mailer, "sender": "Example <no-reply@app.example>", "links": links}
+    accounts = Accounts(store="credentials", **{**(mails if has_mails else {}), **options})
     app = App()
     app.use("users", stores.users)
     app.use("sessions", stores.sessions, methods=[])

@@ -145,15 +145,13 @@ async def test_identities_that_come_and_go():
 
 async def test_a_key_that_a_person_creates():
     """Also without mails; the functions of the events end before the application does."""
-    accounts, heard = Accounts(store="credentials", api_keys=True), []
+    world, heard = await started(has_mails=False, api_keys=True), []
 
-    @accounts.on("key_created")
+    @world.accounts.on("key_created")
     async def hear(event):
         await asyncio.sleep(0.01)
         heard.append(event)
 
-    world = make_world(accounts=accounts)
-    await world.app.setup()
     await world.app.service("users").create({**ADA, "isVerified": True})
     me = as_caller(await world.sign_in())
     keys = world.app.service("account/api-keys")

@@ -1,6 +1,7 @@
 """`Accounts`: the options, their checks, and what they register.
 
-Without a mailer there are no links and codes. The options that need them are errors then.
+Without a mailer there are no links and codes, and the options that need them are errors. People can
+still sign in with others, and have API keys.
 """
 
 from __future__ import annotations
@@ -58,12 +59,11 @@ _OF_MAILS: Final = (
     "totp",
     "issuer",
     "encryption_keys",
-    "min_password",
-    "password_check",
     "locale",
     "texts",
-    "sign_in",
 )
+_OF_USERS: Final = ("min_password", "password_check")
+_MAILS: Final = "mailer=SMTP(...), sender=... and links=..."
 _OF_SIGN_IN: Final = ("base_url", "pages", "link_by_email", "answer")
 _OF_FACTORS: Final = ("issuer", "encryption_keys")
 _OF_KEYS: Final = ("key_prefix", "header", "bearer")
@@ -90,15 +90,17 @@ class Accounts:
 
     Configure it after the authentication service, which needs sessions, and after its users. It
     registers the service ``account/sessions``, which shows people their sessions. With a mailer, it
-    registers the service ``authManagement``, which FeathersJS front ends call, and hooks on the
-    users' service. With ``api_keys``, it registers the service ``account/api-keys``, and with
-    ``totp`` the services ``account/second-factor`` and ``account/recovery-codes``.
+    registers the service ``authManagement``, which FeathersJS front ends call. With a mailer or
+    ``sign_in``, it registers hooks on the users' service. With ``api_keys``, it registers the
+    service ``account/api-keys``, and with ``totp`` the services ``account/second-factor`` and
+    ``account/recovery-codes``.
 
     Args:
         store: The path of a service that stores hashes of links, codes and keys. It must be closed
             to clients.
         mailer: Sends the mails: `SMTP`, `ConsoleMailer`, `MemoryMailer`, or your own. None for an
-            application without mails; the options that need mails are errors then.
+            application without mails; the options that need mails are errors then, and nobody
+            can confirm an address by a mail.
         sender: The sender of the mails: ``"Example <no-reply@app.example>"``.
         links: The links in mails, with ``{token}``: ``"verify"`` and ``"reset"``, ``"link"`` with
             ``magic_link``, and ``"link_identity"`` with ``sign_in``.
@@ -192,9 +194,13 @@ class Accounts:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_events", Events(self._outbox))  # the dataclass is frozen
         if self.mailer is None:
-            self._check_unused(_OF_MAILS, "mailer=SMTP(...), sender=... and links=...")
+            self._check_unused(_OF_MAILS, _MAILS)
         else:
             self._check_mail_options()
+        if self.mailer is None and not self.sign_in:
+            self._check_unused(_OF_USERS, f"{_MAILS}, or sign_in=[...]")
+        else:
+            _check_number("min_password", self.min_password)
         if self.sign_in:
             self._check_sign_in()
         else:
@@ -226,9 +232,7 @@ class Accounts:
         _check_choice("locale", self.locale, ("en", "de"))
         if self.sender is None or not _SENDER.fullmatch(self.sender):
             raise ValueError(f"sender is {self.sender!r}; write 'Example <no-reply@app.example>'")
-        for name, number in (("min_password", self.min_password), ("code_tries", self.code_tries)):
-            if type(number) is not int or number < 1:
-                raise ValueError(f"{name} is {number!r}; give a whole number of at least 1")
+        _check_number("code_tries", self.code_tries)
         if unknown := set(self.texts).difference(KINDS):
             raise ValueError(
                 f"texts has {', '.join(sorted(unknown))}; the kinds of mails are {', '.join(KINDS)}"
@@ -250,6 +254,8 @@ class Accounts:
     def _check_sign_in(self) -> None:
         """Check the options of signing in with others."""
         _check_choice("link_by_email", self.link_by_email, ("verified", "ask", "never"))
+        if self.link_by_email == "ask" and self.mailer is None:
+            raise ValueError(f"link_by_email='ask' has no effect without {_MAILS}; add that")
         _check_choice("answer", self.answer, (None, "fragment", "cookie"))
         if not Pages(self.pages, check_base_url(self.base_url)) and self.answer is not None:
             raise ValueError("answer needs pages: without them, the response is JSON")
@@ -266,10 +272,10 @@ class Accounts:
         crashes.
 
         Args:
-            name: With a mailer ``"signed_up"``, ``"verified"``, ``"password_changed"``,
-                ``"address_changed"`` and ``"removed"``; with ``sign_in`` ``"linked"`` and
-                ``"unlinked"``; with ``api_keys`` ``"key_created"``; and with ``totp``
-                ``"factor_added"``, ``"factor_removed"`` and ``"recovery_used"``.
+            name: With a mailer or ``sign_in`` ``"signed_up"``, ``"verified"``,
+                ``"password_changed"``, ``"address_changed"`` and ``"removed"``; with ``sign_in``
+                ``"linked"`` and ``"unlinked"``; with ``api_keys`` ``"key_created"``; and with
+                ``totp`` ``"factor_added"``, ``"factor_removed"`` and ``"recovery_used"``.
 
         Raises:
             TypeError: The decorated object is not a function.
@@ -291,7 +297,7 @@ class Accounts:
             ...     print(event.name, event.user_id)
         """
         options = {
-            "a mailer": self.mailer is not None,
+            "a mailer": self.mailer is not None or bool(self.sign_in),
             "sign_in=[...]": bool(self.sign_in),
             "api_keys=True": self.api_keys.is_on,
             "totp=True": self.totp,
@@ -340,8 +346,8 @@ class Accounts:
         """
         authentication = self._authentication_of(app)
         entities = authentication.entities
-        if self.mailer is not None and self.sender is not None:
-            self._add_mails(app, authentication, self.mailer, self.sender)
+        if self.mailer is not None or self.sign_in:
+            self._add_users(app, authentication)
         elif self.api_keys.is_on:
             forget_removed_users(entities.handle, entities.id_name, self.api_keys.forget)
         SessionList(authentication).offer(app, self.authentication)
@@ -355,11 +361,10 @@ class Accounts:
         service = ApiKeyService(self.api_keys, authentication, self._events)
         service.offer(app, self.authentication)
 
-    def _add_mails(
-        self, app: Application, authentication: Any, mailer: Mailer, sender: str
-    ) -> None:
-        """Register what proves addresses, and what needs that."""
-        if isinstance(mailer, ConsoleMailer) and getattr(app, "debug", False) is not True:
+    def _add_users(self, app: Application, authentication: Any) -> None:
+        """Register what changes users: what proves addresses, and who signs in with others."""
+        has_mails = self.mailer is not None
+        if isinstance(self.mailer, ConsoleMailer) and getattr(app, "debug", False) is not True:
             raise ValueError(
                 "ConsoleMailer prints links that sign people in, so it works in debug mode only:"
                 " set ALULA_DEBUG=1 for development, and use SMTP otherwise"
@@ -372,8 +377,8 @@ class Accounts:
             proofs,
             self._outbox,
             self._events,
-            mailer=mailer,
-            sender=sender,
+            mailer=self.mailer,
+            sender=self.sender,
             links=self.links,
             texts=self.texts,
             locale=self.locale,
@@ -400,10 +405,12 @@ class Accounts:
             self._events,
             address=self.email_field,
             verified=self.verified_field,
-            asks_for_proof=self.verify_email != "off",
+            asks_for_proof=has_mails and self.verify_email != "off",
+            has_mails=has_mails,
         )
         hooks.register(entities.handle, entities.id_name, local.secret_fields)
-        app.use(_PATH, management, methods=["create"])
+        # Closed without mails: its actions are for links. Accounts still need it themselves.
+        app.use(_PATH, management, methods=["create"] if has_mails else [])
         self._add_ways_in(app, authentication, management, messages)
         if self.sign_in:
             self._add_providers(app, authentication, management, messages)
@@ -531,7 +538,7 @@ class Accounts:
             link_by_email=self.link_by_email,
             asks_for_proof=self.verify_email in {None, "soft"},  # "required" asks at the sign-in
         )
-        if self.link_by_email != "never":
+        if self.mailer is not None and self.link_by_email != "never":
             management.offer_link_identity(matching.link_by_mail)
         SignInWithOthers(
             authentication,
@@ -570,6 +577,11 @@ class Accounts:
 def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
     if value not in choices or (isinstance(value, int) and not isinstance(value, bool)):
         raise ValueError(f"{name} is {value!r}; write {' or '.join(map(repr, choices))}")
+
+
+def _check_number(name: str, value: object) -> None:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{name} is {value!r}; give a whole number of at least 1")
 
 
 def _check_link(name: str, link: str) -> None:

@@ -46,8 +46,8 @@ class Messages:
         proofs: Makes links and codes.
         outbox: Runs the jobs.
         events: Tells own code what has happened.
-        mailer: Sends mails.
-        sender: The sender.
+        mailer: Sends mails; None for an application that sends none.
+        sender: The sender; None without a mailer.
         links: The links by name, with ``{token}``.
         texts: Texts by kind that replace the built-in ones.
         locale: The language of the texts.
@@ -62,8 +62,8 @@ class Messages:
         outbox: Outbox,
         events: Events,
         *,
-        mailer: Mailer,
-        sender: str,
+        mailer: Mailer | None,
+        sender: str | None,
         links: Mapping[str, str],
         texts: Mapping[str, Text],
         locale: str,
@@ -81,6 +81,11 @@ class Messages:
         self._locale = locale
         self._address = address
         self._verified = verified
+
+    @property
+    def are_sent(self) -> bool:
+        """Whether there is a mailer."""
+        return self._mailer is not None
 
     # -- jobs ----------------------------------------------------------------------------------
 
@@ -223,6 +228,8 @@ class Messages:
         proof: Proof | None,
         codes_left: int | None = None,
     ) -> None:
+        if self._mailer is None or self._sender is None:
+            return
         mail = Mail(
             kind=kind,
             to=to,

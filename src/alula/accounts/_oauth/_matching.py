@@ -157,8 +157,9 @@ class Matching:
         if self._link_by_email == "never":
             raise Refused("account_exists")
         if self._link_by_email == "ask" or not claims.is_verified:
-            self._ask(claims, address, browser)
-            raise Refused("account_exists", has_mail=True)
+            if self._messages.are_sent:
+                self._ask(claims, address, browser)
+            raise Refused("account_exists", has_mail=self._messages.are_sent)
         user_id = str(self._authentication.entities.id_of(user))
         await self._management.take_over(user_id, "oauth")
         identity = await self._link(claims, user_id)
@@ -216,7 +217,7 @@ class Matching:
             if identity is None:  # another call has linked it to a user, or the store has failed
                 with suppress(NotFound):
                     await self._users.remove(user_id, accounts=_action("undo", provider))
-        if identity is not None and self._asks_for_proof:
+        if identity is not None and self._asks_for_proof and self._messages.are_sent:
             self._messages.signed_up(user_id)
         return identity
 
