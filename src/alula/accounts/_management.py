@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from secrets import token_urlsafe
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
@@ -81,6 +82,7 @@ class _Call(NamedTuple):
 
 
 _Action: TypeAlias = Callable[[_Call], Awaitable[Any]]
+_Link: TypeAlias = Callable[[StoredProof], Awaitable[bool]]
 
 
 class AuthManagement:
@@ -148,27 +150,14 @@ class AuthManagement:
         if magic_link:
             self._actions["sendMagicLink"] = self._send_magic_link
 
-    def offer_link_identity(self, link: Callable[[StoredProof], Awaitable[bool]]) -> None:
+    def offer_link_identity(self, link: _Link) -> None:
         """Offer the action that links an identity by a link in a mail.
 
         Args:
             link: Links the identity of a link that was used up, and returns whether it is now that
                 user's.
         """
-
-        async def link_identity(call: _Call) -> Any:
-            token, params = _text(call.value, "The value"), call.params
-            proof = await self.redeem_link(
-                token, params, lambda proof: is_in_browser(proof, params), "link_identity"
-            )
-            if proof is None:
-                raise refusal(_NOT_VALID, "badParam")
-            if not await link(proof):
-                text = "This identity belongs to another account"
-                raise Conflict(text, data={"code": "already_linked"})
-            return await self._shown(proof.user_id, params)
-
-        self._actions["linkIdentity"] = link_identity
+        self._actions["linkIdentity"] = partial(self._link_identity, link)
 
     async def setup(self, app: Application, path: str) -> None:  # noqa: ARG002  # as applications call it
         """Find the store."""
@@ -312,6 +301,18 @@ class AuthManagement:
             await self._replace_owner(user, data, proof.purpose)
         self._messages.tell("password_changed", user)
         return await self._shown(user_id, params)
+
+    async def _link_identity(self, link: _Link, call: _Call) -> Any:
+        token, params = _text(call.value, "The value"), call.params
+        proof = await self.redeem_link(
+            token, params, lambda proof: is_in_browser(proof, params), "link_identity"
+        )
+        if proof is None:
+            raise refusal(_NOT_VALID, "badParam")
+        if not await link(proof):
+            text = "This identity belongs to another account"
+            raise Conflict(text, data={"code": "already_linked"})
+        return await self._shown(proof.user_id, params)
 
     async def redeem_link(
         self,
