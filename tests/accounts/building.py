@@ -109,7 +109,7 @@ async def sql_stores(database: Database, name: str, *, clears: Sequence[str]) ->
             Column("userId", Text, index=True),
             Column("rotation", Integer),
             *(Column(time, BigInteger) for time in ("createdAt", "rotatedAt", "expiresAt")),
-            Column("methods", Text),
+            *(Column(text, Text) for text in ("methods", "ip", "userAgent")),
         ),
         Table(
             f"{name}_credentials",
@@ -201,16 +201,14 @@ def make_world(
     """Return an application that is not set up."""
     stores = stores or memory_stores()
     mailer = options.pop("mailer", None) or MemoryMailer()
-    links = {**LINKS, **({"link": PAGE.format(page="in")} if options.get("magic_link") else {})}
-    accounts = Accounts(
-        **{
-            "store": "credentials",
-            "mailer": mailer,
-            "sender": "Example <no-reply@app.example>",
-            "links": links,
-            **options,
-        }
-    )
+    has_mails = options.pop("has_mails", True)
+    links = dict(LINKS)
+    if options.get("magic_link"):
+        links["link"] = PAGE.format(page="in")
+    if options.get("sign_in") and options.get("link_by_email") != "never":
+        links["link_identity"] = PAGE.format(page="link")
+    mails = {"mailer": mailer, "sender": "Example <no-reply@app.example>", "links": links}
+    accounts = Accounts(store="credentials", **{**(mails if has_mails else {}), **options})
     app = App()
     app.use("users", stores.users)
     app.use("sessions", stores.sessions, methods=[])

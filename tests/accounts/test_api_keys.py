@@ -490,6 +490,7 @@ class TestOptions:
             ({"api_keys": True, "codes": True}, "codes has no effect without mailer"),
             ({"links": {"reset": "x"}}, "links has no effect without mailer"),
             ({"verify_email": "soft"}, "verify_email has no effect without mailer"),
+            ({"min_password": 9}, r"min_password has no effect without mailer.* or sign_in=\["),
         ],
     )
     def test_wrong_options(self, options, text):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import pytest
@@ -12,8 +13,12 @@ from tests.authentication.building import BCRYPT
 
 from alula._events import HeldEvents
 from alula.accounts import AccountEvent, Accounts
-from alula.accounts._events import _NAMES
+from alula.errors import BadRequest, Conflict
 
+ALL = (
+    *("signed_up", "verified", "password_changed", "address_changed", "removed"),
+    *("factor_added", "factor_removed", "recovery_used"),
+)
 USER = {"email": "ada@example.com"}
 
 
@@ -25,7 +30,7 @@ async def listening(**options):
     def add(event):
         heard.append(f"{event.name} {event.user_id}")
 
-    for name in _NAMES if options.get("totp") else _NAMES[:5]:
+    for name in ALL if options.get("totp") else ALL[:5]:
         assert world.accounts.on(name)(add) is add
 
     async def events():
@@ -108,6 +113,55 @@ async def test_a_sign_up_by_a_provider():
     assert heard == [AccountEvent("signed_up", 1)]
 
 
+async def test_identities_that_come_and_go():
+    site, heard = await started_site(), []
+    for name in ("linked", "unlinked"):
+        site.world.accounts.on(name)(heard.append)
+
+    async def events():
+        await site.world.accounts.idle()
+        names, heard[:] = [(event.name, event.user_id) for event in heard], []
+        return names
+
+    token = await site.token()
+    assert await events() == []  # a new user has signed up
+    me = {**FROM_AFAR, "authentication": {"strategy": "jwt", "accessToken": token}}
+    bearer = {"authorization": f"Bearer {token}"}
+    browser = site.browser()
+    answer = await browser.request("POST", "/oauth/other", {}, **bearer)
+    values = site.providers["other"].sign_in(answer.get("location"))
+    await browser.finish(values, provider="other")
+    assert await events() == [("linked", 1)]
+    identities = site.world.app.service("account/identities")
+    first, last = await identities.find(me)
+    await identities.remove(first["id"], me)
+    assert await events() == [("unlinked", 1)]
+    with pytest.raises(Conflict):
+        await identities.remove(last["id"], me)
+    assert await events() == []
+    await site.token(subject="another", name="by the address")
+    assert await events() == [("linked", 1)]
+
+
+async def test_a_key_that_a_person_creates():
+    """Also without mails; the functions of the events end before the application does."""
+    world, heard = await started(has_mails=False, api_keys=True), []
+
+    @world.accounts.on("key_created")
+    async def hear(event):
+        await asyncio.sleep(0.01)
+        heard.append(event)
+
+    await world.app.service("users").create({**ADA, "isVerified": True})
+    me = as_caller(await world.sign_in())
+    keys = world.app.service("account/api-keys")
+    with pytest.raises(BadRequest):
+        await keys.create({"name": "", "scopes": ["notes:read"]}, me)
+    await keys.create({"name": "CI", "scopes": ["notes:read"]}, me)
+    await world.app.teardown()
+    assert heard == [AccountEvent("key_created", 1)]
+
+
 async def test_events_of_a_transaction_wait_for_its_end():
     world, events = await listening()
     for is_kept in (False, True):
@@ -142,10 +196,15 @@ async def test_handlers_may_be_asynchronous_and_fail(caplog):
 
 def test_what_is_no_event():
     accounts = make_world().accounts
-    with pytest.raises(ValueError, match="there is no event 'linked'; the events are signed_up,"):
-        accounts.on("linked")
-    with pytest.raises(ValueError, match="'factor_added' never happens without totp=True"):
-        accounts.on("factor_added")
+    with pytest.raises(ValueError, match="there is no event 'merged'; the events are signed_up,"):
+        accounts.on("merged")
+    for name, needed in (
+        ("factor_added", "totp=True"),
+        ("unlinked", "sign_in="),
+        ("key_created", "api_keys=True"),
+    ):
+        with pytest.raises(ValueError, match=f"{name!r} never happens without {needed}"):
+            accounts.on(name)
     with pytest.raises(TypeError, match=r"accounts.on\('removed'\) decorates a function, not 5"):
         accounts.on("removed")(5)
     without_mails = Accounts(store="credentials", api_keys=True)

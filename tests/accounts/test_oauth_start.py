@@ -12,7 +12,6 @@ import pytest
 from tests.accounts.building import make_world
 from tests.accounts.providing import BASE, PAGE, MemoryProvider, error_of, make_site, started_site
 
-from alula.accounts import Accounts
 from alula.accounts._oauth._pages import Pages
 from alula.accounts._oauth._starts import Start
 from alula.authentication import TokenCookie
@@ -355,9 +354,9 @@ def test_wrong_options(options, text):
         make_site(**options)
 
 
-def test_it_needs_mails():
-    with pytest.raises(ValueError, match="sign_in has no effect without mailer"):
-        Accounts(store="credentials", sign_in=[MemoryProvider()], base_url=BASE)
+def test_to_ask_needs_mails():
+    with pytest.raises(ValueError, match="link_by_email='ask' has no effect without mailer"):
+        make_site(has_mails=False, link_by_email="ask")
 
 
 def test_pages_are_a_list():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.accounts.building import FROM_AFAR, make_world, started
-from tests.express.asgi_client import call
+from tests.accounts.building import ADA, FROM_AFAR, make_world, started
+from tests.express.asgi_client import call, post_json
 
 from alula.errors import BadRequest, NotAuthenticated, NotFound
-from alula.express import express, rest
+from alula.express import express, json, rest
 
 BOB = {"email": "bob@example.com"}
 
@@ -46,9 +46,11 @@ async def test_the_list_has_the_sessions_of_the_caller(world):
         "createdAt",
         "lastUsedAt",
         "expiresAt",
+        "ip",
+        "userAgent",
         "methods",
     }
-    assert current["methods"] == ["pwd"]
+    assert (current["methods"], current["ip"]) == (["pwd"], "192.0.2.1")
     assert current["createdAt"] == current["lastUsedAt"] < current["expiresAt"]
 
 
@@ -72,6 +74,16 @@ async def test_all_others_end_and_the_own_one_goes_on(world):
         assert len(await listing(world).find(caller(signed_in))) == 1
     with pytest.raises(NotAuthenticated, match="ended"):
         await listing(world).find(caller(phone))
+
+
+async def test_the_list_leaves_out_what_has_ended(world):
+    signed_in = await world.sign_in()
+    sessions = world.authentication.sessions
+    began_at = sessions.milliseconds() - sessions.absolute
+    old = await sessions.begin(1)  # renewed beyond its end by an earlier version
+    await sessions.handle.patch(old.id, {"createdAt": began_at})
+    (session,) = await listing(world).find(caller(signed_in))
+    assert session["current"]
 
 
 async def test_sessions_of_others_do_not_exist(world):
@@ -106,12 +118,16 @@ def test_accounts_need_access_tokens():
 
 async def test_over_rest():
     world = await started()
-    web = express(world.app).configure(rest())
+    web = express(world.app).use(json()).configure(rest())
     await world.sign_up()
-    phone, laptop = await world.sign_in(), await world.sign_in()
+    phone, entered = await world.sign_in(), {"strategy": "local", **ADA}
+    browser = {"user-agent": "Firefox/150"}
+    laptop = (await post_json(web, entered, "/authentication", headers=browser)).json
     bearer = {"authorization": f"Bearer {laptop['accessToken']}"}
     found = await call(web, "GET", "/account/sessions", headers=bearer)
     assert found.get("cache-control") == "no-store"
+    (current,) = [session for session in found.json if session["current"]]
+    assert (current["ip"], current["userAgent"]) == ("192.0.2.7", "Firefox/150")
     assert [session["current"] for session in found.json].count(True) == 1
     assert (await call(web, "DELETE", "/account/sessions", headers=bearer)).status == 400
     ended = await call(web, "DELETE", "/account/sessions?others=true", headers=bearer)

@@ -179,6 +179,8 @@ async def test_nothing_that_is_stored_renews_a_session(make, app):
         "rotatedAt",
         "expiresAt",
         "methods",
+        "ip",
+        "userAgent",
     }
     assert tokens.create(session).rpartition(".")[2] not in str(record)
 
@@ -195,6 +197,19 @@ async def test_a_session_lasts_as_long_as_it_is_renewed(make, clock):
     assert not await goes_on(tokens.sessions, session)
     with pytest.raises(NotAuthenticated, match="has ended"):
         await use(tokens, session)
+
+
+async def test_a_session_ends_in_the_end_however_often_it_is_renewed(make, clock):
+    tokens, days = await make(), 0
+    session, began_at = await tokens.sessions.begin(1), clock.time
+    for days in range(1, 90):
+        clock.time = began_at + days * 86_400
+        session = await use(tokens, session)
+        assert session.expires_at == min(days + 30, 90) * 86_400_000 + session.began_at
+    clock.time = began_at + 91 * 86_400
+    with pytest.raises(NotAuthenticated, match="has ended"):
+        await use(tokens, session)
+    assert not await goes_on(tokens.sessions, session)
 
 
 async def test_a_refresh_token_can_be_the_credentials_of_any_call(app, clock):

@@ -111,6 +111,21 @@ async def test_a_lifetime_that_is_given_counts_with_sessions_too():
     assert record["expiresAt"] - record["createdAt"] == 7 * 86_400_000
 
 
+async def test_a_token_ends_with_its_session():
+    clock = Clock()
+    app = await make_app(
+        sessions={"service": "sessions", "now": clock, "lifetime": 600, "absolute": 800}
+    )
+    clock.time = began_at = int(time.time())
+    answer = await sign_in(app)
+    assert answer["authentication"]["payload"]["exp"] == began_at + 600
+    clock.time += 500
+    payload = (await renew(app, answer))["authentication"]["payload"]
+    assert payload["exp"] == began_at + 800
+    short = await sign_in(app, payload={"exp": began_at + 60})
+    assert short["authentication"]["payload"]["exp"] == began_at + 60
+
+
 async def test_tokens_say_when_and_how_the_user_signed_in():
     clock = Clock()
     app = await make_app(sessions={"service": "sessions", "now": clock})

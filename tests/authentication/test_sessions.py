@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.authentication.building import SECRET, app_with_sessions, goes_on, payload_of
 
+from alula import Params
 from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationService, Sessions
-from alula.errors import NotAuthenticated
+from alula.errors import BadRequest, NotAuthenticated
 
 
 @pytest.fixture
@@ -154,13 +155,83 @@ async def test_a_result_without_ids_ends_nobodys_sessions(make, app):
     assert await goes_on(sessions, session)
 
 
+# -- where somebody has signed in ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "stored", "network"),
+    [
+        ("192.0.2.77", "192.0.2.77", "192.0.2.0/24"),
+        ("::ffff:192.0.2.77", "192.0.2.77", "192.0.2.0/24"),
+        ("2001:db8:1:2::3", "2001:db8:1:2::3", "2001:db8:1::/48"),
+        ("fe80::1%eth0", "fe80::1", "fe80::/48"),
+        ("/run/a.sock", None, None),
+        (None, None, None),
+    ],
+)
+async def test_a_session_has_the_address_or_its_network(make, app, address, stored, network):
+    for options, ip in (({}, stored), ({"privacy": True}, network)):
+        session = await (await make(**options)).begin(1, params=Params(ip=address))
+        assert (await app.service("sessions").get(session.id))["ip"] == ip
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        ({}, None),
+        ({"user-agent": "\x00\r\n"}, None),
+        ({"user-agent": "Fire\x1b[2Jfox/\u202e1\x85 (é)\n"}, "Fire[2Jfox/1 (é)"),
+        ({"user-agent": "\t" + "x" * 201}, "x" * 200),
+    ],
+)
+async def test_a_session_has_the_browser_as_one_short_line(make, app, sent, stored):
+    session = await (await make()).begin(1, params=Params(headers=sent))
+    assert (await app.service("sessions").get(session.id))["userAgent"] == stored
+
+
+async def test_a_store_of_an_earlier_version_goes_on_working(make, app, caplog):
+    def refuse(context):
+        if "ip" in context.data:
+            raise BadRequest("no column ip")
+
+    app.service("sessions").hooks(before={"create": [refuse]})
+    sessions = await make()
+    for _ in range(2):
+        assert await goes_on(sessions, await sessions.begin(1, ["pwd"], Params(ip="192.0.2.1")))
+    assert (
+        caplog.text.count("where people have signed in: no column ip. Add the properties ip") == 1
+    )
+    (record, _) = await app.service("sessions").find()
+    assert record["methods"] == "pwd"
+
+
+async def test_sessions_that_were_renewed_for_ever_end_too(make, app, clock):
+    sessions = await make(absolute="40d")
+    session = await sessions.begin(1)
+    for_ever = {"expiresAt": 10 * session.expires_at}  # by an earlier version
+    record = await app.service("sessions").patch(session.id, for_ever)
+    assert sessions.session_of(record).expires_at == session.began_at + 40 * 86_400_000
+    clock.time += 40 * 86_400 - 1
+    assert await goes_on(sessions, session)
+    clock.time += 1
+    assert not await goes_on(sessions, session)
+
+
 # -- mistakes ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["lifetime", "grace"])
+@pytest.mark.parametrize("name", ["lifetime", "absolute", "grace"])
 def test_an_invalid_duration_is_an_error(name):
     with pytest.raises(ValueError, match=rf"^sessions: {name}: 'soon' is not a duration"):
         Sessions(service="sessions", **{name: "soon"})
+
+
+def test_options_that_contradict_each_other_are_errors():
+    with pytest.raises(ValueError, match=r"lifetime is '91d', but a session ends '90d' after"):
+        Sessions(service="sessions", lifetime="91d")
+    Sessions(service="sessions", lifetime="91d", absolute="91d")
+    with pytest.raises(ValueError, match="privacy is 'on'; write True or False"):
+        Sessions(service="sessions", privacy="on")
 
 
 async def test_a_service_that_clients_can_call_is_refused(app):

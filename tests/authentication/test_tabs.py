@@ -22,6 +22,7 @@ from alula.express import json as json_body
 
 
 def session_table() -> Table:
+    """Return a table of an earlier version, which has no place for addresses."""
     return Table(
         f"sessions_{ObjectId()}",
         MetaData(),

@@ -75,11 +75,12 @@ class Application:
     def __init__(self, stores: Stores, **options: Any) -> None:
         self.stores = stores
         self.mailer = MemoryMailer()
+        links = ["verify", "reset", *(["link_identity"] if "sign_in" in options else [])]
         self.accounts = Accounts(
             store="credentials",
             mailer=self.mailer,
             sender="Example <no-reply@app.example>",
-            links={"verify": PAGE, "reset": PAGE},
+            links=dict.fromkeys(links, PAGE),
             codes=True,
             check_unique=True,
             totp=True,

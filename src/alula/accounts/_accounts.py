@@ -1,6 +1,7 @@
 """`Accounts`: the options, their checks, and what they register.
 
-Without a mailer there are no links and codes. The options that need them are errors then.
+Without a mailer there are no links and codes, and the options that need them are errors. People can
+still sign in with others, and have API keys.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from alula._identity import Application, find_authentication
 from alula.accounts._api_key_service import ApiKeyService
 from alula.accounts._api_key_strategy import ApiKeyStrategy
 from alula.accounts._api_keys import STRATEGY, ApiKeys
+from alula.accounts._browsers import bind_browser
 from alula.accounts._challenges import Challenges
 from alula.accounts._events import AccountEventName, EventHandlerT, Events, check_event
 from alula.accounts._mail import ConsoleMailer, Mailer, Outbox
@@ -33,7 +35,6 @@ from alula.accounts._strategies import (
     LinkStrategy,
     ProvedAddresses,
     RegisterStrategy,
-    bind_browser,
 )
 from alula.accounts._texts import KINDS, Locale, Text
 from alula.accounts._urls import is_secure
@@ -62,15 +63,14 @@ _OF_MAILS: Final = (
     "totp",
     "issuer",
     "encryption_keys",
-    "min_password",
-    "password_check",
     "locale",
     "texts",
-    "sign_in",
     "passkeys",
     "rp_id",
     "origins",
 )
+_OF_USERS: Final = ("min_password", "password_check")
+_MAILS: Final = "mailer=SMTP(...), sender=... and links=..."
 _OF_SIGN_IN: Final = ("base_url", "pages", "link_by_email", "answer")
 _OF_FACTORS: Final = ("issuer", "encryption_keys")
 _OF_PASSKEYS: Final = ("rp_id", "origins")
@@ -98,19 +98,21 @@ class Accounts:
 
     Configure it after the authentication service, which needs sessions, and after its users. It
     registers the service ``account/sessions``, which shows people their sessions. With a mailer, it
-    registers the service ``authManagement``, which FeathersJS front ends call, and hooks on the
-    users' service. With ``api_keys``, it registers the service ``account/api-keys``, with
-    ``totp`` the services ``account/second-factor`` and ``account/recovery-codes``, and with
-    ``passkeys`` the services ``account/passkey-options`` and ``account/passkeys``.
+    registers the service ``authManagement``, which FeathersJS front ends call. With a mailer or
+    ``sign_in``, it registers hooks on the users' service. With ``api_keys``, it registers the
+    service ``account/api-keys``, with ``totp`` the services ``account/second-factor`` and
+    ``account/recovery-codes``, and with ``passkeys`` the services ``account/passkey-options`` and
+    ``account/passkeys``.
 
     Args:
         store: The path of a service that stores hashes of links, codes and keys. It must be closed
             to clients.
         mailer: Sends the mails: `SMTP`, `ConsoleMailer`, `MemoryMailer`, or your own. None for an
-            application without mails; the options that need mails are errors then.
+            application without mails; the options that need mails are errors then, and nobody
+            can confirm an address by a mail.
         sender: The sender of the mails: ``"Example <no-reply@app.example>"``.
-        links: The links in mails, with ``{token}``: ``"verify"`` and ``"reset"``, and ``"link"``
-            with ``magic_link``.
+        links: The links in mails, with ``{token}``: ``"verify"`` and ``"reset"``, ``"link"`` with
+            ``magic_link``, and ``"link_identity"`` with ``sign_in``.
         authentication: The path of the authentication service, None for the default one.
         email_field: The property of users that has the address.
         verified_field: The property that says whether the address is confirmed.
@@ -143,7 +145,8 @@ class Accounts:
             each origin. The first is the default. Without pages, the response is JSON.
         link_by_email: What happens if the address of a new identity belongs to a user:
             ``"verified"`` links it if the provider is trusted with addresses and has verified this
-            one, ``"never"`` does not.
+            one, and otherwise asks the user by a mail. ``"ask"`` always asks, ``"never"`` neither
+            links nor asks.
         answer: How a page gets the access token: ``"fragment"`` of its URL, or ``"cookie"``. None
             means cookies if the authentication service keeps tokens out of responses, and otherwise
             the fragment.
@@ -196,7 +199,7 @@ class Accounts:
     sign_in: Sequence[Provider] = ()
     base_url: str | None = None
     pages: Sequence[str] = ()
-    link_by_email: Literal["verified", "never"] = "verified"
+    link_by_email: Literal["verified", "ask", "never"] = "verified"
     answer: Literal["fragment", "cookie"] | None = None
     passkeys: bool = False
     rp_id: str | None = None
@@ -208,9 +211,13 @@ class Accounts:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_events", Events(self._outbox))  # the dataclass is frozen
         if self.mailer is None:
-            self._check_unused(_OF_MAILS, "mailer=SMTP(...), sender=... and links=...")
+            self._check_unused(_OF_MAILS, _MAILS)
         else:
             self._check_mail_options()
+        if self.mailer is None and not self.sign_in:
+            self._check_unused(_OF_USERS, f"{_MAILS}, or sign_in=[...]")
+        else:
+            _check_number("min_password", self.min_password)
         if self.sign_in:
             self._check_sign_in()
         else:
@@ -247,14 +254,16 @@ class Accounts:
         _check_choice("locale", self.locale, ("en", "de"))
         if self.sender is None or not _SENDER.fullmatch(self.sender):
             raise ValueError(f"sender is {self.sender!r}; write 'Example <no-reply@app.example>'")
-        for name, number in (("min_password", self.min_password), ("code_tries", self.code_tries)):
-            if type(number) is not int or number < 1:
-                raise ValueError(f"{name} is {number!r}; give a whole number of at least 1")
+        _check_number("code_tries", self.code_tries)
         if unknown := set(self.texts).difference(KINDS):
             raise ValueError(
                 f"texts has {', '.join(sorted(unknown))}; the kinds of mails are {', '.join(KINDS)}"
             )
-        needed = {"verify", "reset", *(["link"] if self.magic_link else [])}
+        needed = {"verify", "reset"}
+        if self.magic_link:
+            needed.add("link")
+        if self.sign_in and self.link_by_email != "never":
+            needed.add("link_identity")
         if set(self.links) != needed:
             raise ValueError(
                 f"links has {', '.join(sorted(self.links)) or 'nothing'}; with these options it"
@@ -266,7 +275,9 @@ class Accounts:
 
     def _check_sign_in(self) -> None:
         """Check the options of signing in with others."""
-        _check_choice("link_by_email", self.link_by_email, ("verified", "never"))
+        _check_choice("link_by_email", self.link_by_email, ("verified", "ask", "never"))
+        if self.link_by_email == "ask" and self.mailer is None:
+            raise ValueError(f"link_by_email='ask' has no effect without {_MAILS}; add that")
         _check_choice("answer", self.answer, (None, "fragment", "cookie"))
         if not Pages(self.pages, check_base_url(self.base_url)) and self.answer is not None:
             raise ValueError("answer needs pages: without them, the response is JSON")
@@ -294,9 +305,10 @@ class Accounts:
         crashes.
 
         Args:
-            name: ``"signed_up"``, ``"verified"``, ``"password_changed"``, ``"address_changed"``,
-                ``"removed"``, and with ``totp`` also ``"factor_added"``, ``"factor_removed"`` and
-                ``"recovery_used"``.
+            name: With a mailer or ``sign_in`` ``"signed_up"``, ``"verified"``,
+                ``"password_changed"``, ``"address_changed"`` and ``"removed"``; with ``sign_in``
+                ``"linked"`` and ``"unlinked"``; with ``api_keys`` ``"key_created"``; and with
+                ``totp`` ``"factor_added"``, ``"factor_removed"`` and ``"recovery_used"``.
 
         Raises:
             TypeError: The decorated object is not a function.
@@ -317,7 +329,13 @@ class Accounts:
             ... async def tell(event: AccountEvent) -> None:
             ...     print(event.name, event.user_id)
         """
-        check_event(name, has_mails=self.mailer is not None, has_factors=self.totp)
+        options = {
+            "a mailer": self.mailer is not None or bool(self.sign_in),
+            "sign_in=[...]": bool(self.sign_in),
+            "api_keys=True": self.api_keys.is_on,
+            "totp=True": self.totp,
+        }
+        check_event(name, [option for option, is_on in options.items() if is_on])
 
         def add(handler: EventHandlerT) -> EventHandlerT:
             if not callable(handler):
@@ -361,8 +379,8 @@ class Accounts:
         """
         authentication = self._authentication_of(app)
         entities = authentication.entities
-        if self.mailer is not None and self.sender is not None:
-            self._add_mails(app, authentication, self.mailer, self.sender)
+        if self.mailer is not None or self.sign_in:
+            self._add_users(app, authentication)
         elif self.api_keys.is_on:
             forget_removed_users(entities.handle, entities.id_name, self.api_keys.forget)
         SessionList(authentication).offer(app, self.authentication)
@@ -373,13 +391,13 @@ class Accounts:
         strategy = ApiKeyStrategy(self.api_keys, header=self.header, takes_bearer=self.bearer)
         # First: the strategy of access tokens would take a bearer key for a token.
         authentication.offer(STRATEGY, strategy, looks_first=self.bearer)
-        ApiKeyService(self.api_keys, authentication).offer(app, self.authentication)
+        service = ApiKeyService(self.api_keys, authentication, self._events)
+        service.offer(app, self.authentication)
 
-    def _add_mails(
-        self, app: Application, authentication: Any, mailer: Mailer, sender: str
-    ) -> None:
-        """Register what proves addresses, and what needs that."""
-        if isinstance(mailer, ConsoleMailer) and getattr(app, "debug", False) is not True:
+    def _add_users(self, app: Application, authentication: Any) -> None:
+        """Register what changes users: what proves addresses, and who signs in with others."""
+        has_mails = self.mailer is not None
+        if isinstance(self.mailer, ConsoleMailer) and getattr(app, "debug", False) is not True:
             raise ValueError(
                 "ConsoleMailer prints links that sign people in, so it works in debug mode only:"
                 " set ALULA_DEBUG=1 for development, and use SMTP otherwise"
@@ -391,8 +409,9 @@ class Accounts:
             authentication,
             proofs,
             self._outbox,
-            mailer=mailer,
-            sender=sender,
+            self._events,
+            mailer=self.mailer,
+            sender=self.sender,
             links=self.links,
             texts=self.texts,
             locale=self.locale,
@@ -419,10 +438,12 @@ class Accounts:
             self._events,
             address=self.email_field,
             verified=self.verified_field,
-            asks_for_proof=self.verify_email != "off",
+            asks_for_proof=has_mails and self.verify_email != "off",
+            has_mails=has_mails,
         )
         hooks.register(entities.handle, entities.id_name, local.secret_fields)
-        app.use(_PATH, management, methods=["create"])
+        # Closed without mails: its actions are for links. Accounts still need it themselves.
+        app.use(_PATH, management, methods=["create"] if has_mails else [])
         self._add_ways_in(app, authentication, management, messages)
         by_mail = self.verified_field if self.magic_link else None
         ways = WaysIn(authentication, verified=by_mail)
@@ -591,6 +612,8 @@ class Accounts:
             link_by_email=self.link_by_email,
             asks_for_proof=self.verify_email in {None, "soft"},  # "required" asks at the sign-in
         )
+        if self.mailer is not None and self.link_by_email != "never":
+            management.offer_link_identity(matching.link_by_mail)
         SignInWithOthers(
             authentication,
             self.sign_in,
@@ -600,7 +623,8 @@ class Accounts:
             matching,
             Replies(authentication, self._answer_for(authentication.token_cookies)),
         ).offer(app)
-        IdentityList(authentication, identities, ways).offer(app, self.authentication)
+        listing = IdentityList(authentication, identities, self._events, ways)
+        listing.offer(app, self.authentication)
 
     def _answer_for(self, cookies: Any) -> Literal["fragment", "cookie"]:
         """Return how pages get the token.
@@ -626,6 +650,11 @@ class Accounts:
 def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
     if value not in choices or (isinstance(value, int) and not isinstance(value, bool)):
         raise ValueError(f"{name} is {value!r}; write {' or '.join(map(repr, choices))}")
+
+
+def _check_number(name: str, value: object) -> None:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{name} is {value!r}; give a whole number of at least 1")
 
 
 def _check_link(name: str, link: str) -> None:

@@ -13,6 +13,7 @@ from alula._context import Params
 from alula._identity import ALL_SCOPES, Application
 from alula.accounts._api_keys import ApiKeys
 from alula.accounts._client_data import fields_of, one_id
+from alula.accounts._events import Events
 from alula.accounts._session_list import caller_of, offer_to_callers
 from alula.authentication._access_tokens import milliseconds_of
 from alula.errors import BadRequest, Conflict, NotAuthenticated, NotFound
@@ -32,6 +33,7 @@ class ApiKeyService:
     Args:
         keys: All keys.
         authentication: The authentication service.
+        events: Tells own code what has happened.
 
     Attributes:
         secret_events: True: events of this service may have keys, so they are never published.
@@ -39,9 +41,10 @@ class ApiKeyService:
 
     secret_events = True
 
-    def __init__(self, keys: ApiKeys, authentication: Any) -> None:
+    def __init__(self, keys: ApiKeys, authentication: Any, events: Events) -> None:
         self.keys = keys
         self._authentication = authentication
+        self._events = events
 
     def offer(self, app: Application, authentication_path: str | None) -> None:
         """Register the service.
@@ -62,8 +65,9 @@ class ApiKeyService:
         self.keys.setup(app, self._authentication)
 
     async def teardown(self, app: Application, path: str) -> None:  # noqa: ARG002  # as above
-        """Wait until the last uses of keys are stored."""
+        """Wait until the last uses of keys are stored, and for the events."""
         await self.keys.idle()
+        await self._events.close()
 
     async def find(self, params: Params) -> list[Record]:
         """Return the keys of the caller, the newest first; the keys themselves are never shown."""
@@ -100,6 +104,8 @@ class ApiKeyService:
             with suppress(NotFound):
                 await self.keys.remove(key["id"])
             raise
+        entities = self._authentication.entities
+        self._events.emit("key_created", entities.id_of(params[entities.name]))
         return key
 
     async def _check_number(self, user_id: str, most: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
@@ -20,16 +20,27 @@ __all__ = [
     "check_event",
 ]
 
-_FactorEventName: TypeAlias = Literal["factor_added", "factor_removed", "recovery_used"]
-AccountEventName: TypeAlias = (
-    Literal["signed_up", "verified", "password_changed", "address_changed", "removed"]
-    | _FactorEventName
-)
+AccountEventName: TypeAlias = Literal[
+    "signed_up",
+    "verified",
+    "password_changed",
+    "address_changed",
+    "removed",
+    "linked",
+    "unlinked",
+    "key_created",
+    "factor_added",
+    "factor_removed",
+    "recovery_used",
+]
 
-_OF_FACTORS: Final[tuple[str, ...]] = get_args(_FactorEventName)
-_NAMES: Final[tuple[str, ...]] = tuple(
-    name for names in get_args(AccountEventName) for name in get_args(names)
-)
+_NAMES: Final[tuple[AccountEventName, ...]] = get_args(AccountEventName)
+_NEEDED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(["linked", "unlinked"], "sign_in=[...]"),
+    **dict.fromkeys(["key_created"], "api_keys=True"),
+    **dict.fromkeys(["factor_added", "factor_removed", "recovery_used"], "totp=True"),
+}
+"""By event: the option without which it never happens. All others need a mailer."""
 
 
 @dataclass(frozen=True)
@@ -70,24 +81,26 @@ class Events:
         for handler in self._handlers.get(name, ()):
             self._outbox.put_if_free(partial(_call, handler, event))
 
+    async def close(self) -> None:
+        """Wait for the functions that still run."""
+        await self._outbox.close()
 
-def check_event(name: object, *, has_mails: bool, has_factors: bool) -> None:
+
+def check_event(name: object, options: Collection[str]) -> None:
     """Check the name of an event.
 
     Args:
         name: Any value that an owner has given.
-        has_mails: Whether there is a mailer. Without one, accounts do nothing with users.
-        has_factors: Whether there are second factors.
+        options: The options that are on, of those that events need.
 
     Raises:
         ValueError: There is no such event, or it can never happen.
     """
     if name not in _NAMES:
         raise ValueError(f"there is no event {name!r}; the events are {', '.join(_NAMES)}")
-    if not has_mails:
-        raise ValueError(f"the event {name!r} never happens without a mailer")
-    if name in _OF_FACTORS and not has_factors:
-        raise ValueError(f"the event {name!r} never happens without totp=True")
+    needed = _NEEDED.get(name, "a mailer")
+    if needed not in options:
+        raise ValueError(f"the event {name!r} never happens without {needed}")
 
 
 async def _call(handler: EventHandler, event: AccountEvent) -> None:

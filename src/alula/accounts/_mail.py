@@ -27,6 +27,7 @@ CAPACITY: Final = 1000
 """How many jobs may wait; further requests get a 503."""
 
 _WORKERS: Final = 4
+_CLOSE_SECONDS: Final = 10
 _WAITS_SECONDS: Final = (1, 10)  # before the second and the third try
 
 Job: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
@@ -194,7 +195,7 @@ class Outbox:
         while self._tasks:
             await asyncio.wait([*self._tasks])
 
-    async def close(self, seconds: float) -> None:
+    async def close(self, seconds: float = _CLOSE_SECONDS) -> None:
         """Wait for the jobs, and give up those that take longer."""
         try:
             async with asyncio.timeout(seconds):

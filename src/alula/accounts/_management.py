@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from secrets import token_urlsafe
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from alula._context import Params
 from alula._identity import Application, identify
 from alula.accounts._addresses import folded_address
+from alula.accounts._browsers import browser_of, is_in_browser
 from alula.accounts._budgets import charge_network
 from alula.accounts._guards import RECENT_SECONDS, signed_in_within
 from alula.accounts._mail import Outbox
@@ -34,7 +36,7 @@ from alula.accounts._proofs import (
     StoredProof,
 )
 from alula.accounts._refusals import refusal
-from alula.accounts._strategies import browser_of, skip_second_step
+from alula.accounts._strategies import skip_second_step
 from alula.accounts._users import PasswordRules
 from alula.authentication import HashedPassword, LocalStrategy
 from alula.authentication._entities import without
@@ -44,9 +46,16 @@ from alula.types import Id, is_mapping
 
 __all__ = ["AuthManagement", "password_strategy"]
 
-_CLOSE_SECONDS: Final = 10
 _WAYS_IN: Final = (*PURPOSES, "key", "identity", "passkey")
 """The kinds of records in the store that let somebody in."""
+_ENDED_BY_RESET: Final[tuple[Purpose, ...]] = (
+    "verify",
+    "reset",
+    "link",
+    "link_identity",
+    "change",
+)
+_NOT_VALID: Final = "The link or code is not valid any more. Ask for a new one."
 _VERIFY: Final[tuple[Purpose, ...]] = ("verify", "change", "undo")
 
 # Of one network:
@@ -73,6 +82,7 @@ class _Call(NamedTuple):
 
 
 _Action: TypeAlias = Callable[[_Call], Awaitable[Any]]
+_Link: TypeAlias = Callable[[StoredProof], Awaitable[bool]]
 
 
 class AuthManagement:
@@ -140,13 +150,22 @@ class AuthManagement:
         if magic_link:
             self._actions["sendMagicLink"] = self._send_magic_link
 
+    def offer_link_identity(self, link: _Link) -> None:
+        """Offer the action that links an identity by a link in a mail.
+
+        Args:
+            link: Links the identity of a link that was used up, and returns whether it is now that
+                user's.
+        """
+        self._actions["linkIdentity"] = partial(self._link_identity, link)
+
     async def setup(self, app: Application, path: str) -> None:  # noqa: ARG002  # as applications call it
         """Find the store."""
         self._proofs.setup(app, self._authentication)
 
     async def teardown(self, app: Application, path: str) -> None:  # noqa: ARG002  # as above
         """Wait for the mails that are under way."""
-        await self._outbox.close(_CLOSE_SECONDS)
+        await self._outbox.close()
 
     async def create(self, data: object, params: Params) -> Any:
         """Run one action: ``{"action": "sendResetPwd", "value": {"email": "ada@example.com"}}``.
@@ -277,28 +296,45 @@ class AuthManagement:
         data = {self._password: hashed, self._verified: True}
         if user.get(self._verified) is True:
             await self._patch(user, data, proof.purpose)
-            await self._proofs.forget(user_id, "verify", "reset", "link", "change")
+            await self._proofs.forget(user_id, *_ENDED_BY_RESET)
         else:
             await self._replace_owner(user, data, proof.purpose)
         self._messages.tell("password_changed", user)
         return await self._shown(user_id, params)
 
+    async def _link_identity(self, link: _Link, call: _Call) -> Any:
+        token, params = _text(call.value, "The value"), call.params
+        proof = await self.redeem_link(
+            token, params, lambda proof: is_in_browser(proof, params), "link_identity"
+        )
+        if proof is None:
+            raise refusal(_NOT_VALID, "badParam")
+        if not await link(proof):
+            text = "This identity belongs to another account"
+            raise Conflict(text, data={"code": "already_linked"})
+        return await self._shown(proof.user_id, params)
+
     async def redeem_link(
-        self, token: object, params: Params, is_here: Callable[[StoredProof], bool]
+        self,
+        token: object,
+        params: Params,
+        is_here: Callable[[StoredProof], bool],
+        purpose: Purpose = "link",
     ) -> StoredProof | None:
-        """Use up a link that signs in, and return its proof, None if it is not valid.
+        """Use up a link, by default one that signs in; return its proof, None if it is not valid.
 
         Args:
             token: Any value that a client has sent.
-            params: The params of the sign-in.
+            params: The params of the call.
             is_here: Tells whether the link counts for this caller.
+            purpose: What the link is for.
 
         Raises:
             TooManyRequests: There were too many wrong links from this address.
         """
         proof = None
         if isinstance(token, str):
-            proof = await self._proofs.find(("link",), token)
+            proof = await self._proofs.find((purpose,), token)
         is_valid = proof is not None and is_here(proof) and await self._user_of(proof) is not None
         if proof is not None and is_valid and await self._proofs.redeem(proof):
             return proof
@@ -353,7 +389,7 @@ class AuthManagement:
         if call.params.authentication is not None:  # the caller's own session goes on
             kept = {"keeps_session": True, "authentication": call.params.authentication}
         await self._patch(user, {self._password: hashed}, "passwordChange", **kept)
-        await self._proofs.forget(user_id, "reset", "link")
+        await self._proofs.forget(user_id, "reset", "link", "link_identity")
         self._messages.tell("password_changed", user)
         return await self._shown(user_id, call.params)
 
@@ -461,8 +497,7 @@ class AuthManagement:
 
     async def _refuse_proof(self, class_name: str, params: Params) -> NoReturn:
         await self._take("wrong links", params, _WRONG_LINKS_AN_HOUR)
-        text = "The link or code is not valid any more. Ask for a new one."
-        raise refusal(text, class_name)
+        raise refusal(_NOT_VALID, class_name)
 
     async def _check_free(self, address: str, user_id: Id) -> None:
         """Refuse an address that somebody else has, or may still take back.

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from alula._context import Params
 from alula.accounts._addresses import folded_address
+from alula.accounts._events import Events
 from alula.accounts._mail import Mail, Mailer, Outbox, send_patiently
 from alula.accounts._proofs import Proof, Proofs, Purpose
 from alula.accounts._texts import Text, built_in_text
@@ -30,6 +31,7 @@ _LINK_OF: Final[Mapping[str, str]] = {
     "reset": "reset",
     "restored": "reset",
     "link": "link",
+    "link_identity": "link_identity",
 }
 """By kind of mail: which of the owner's links it has. The first three have the same action."""
 
@@ -43,8 +45,9 @@ class Messages:
         authentication: The authentication service.
         proofs: Makes links and codes.
         outbox: Runs the jobs.
-        mailer: Sends mails.
-        sender: The sender.
+        events: Tells own code what has happened.
+        mailer: Sends mails; None for an application that sends none.
+        sender: The sender; None without a mailer.
         links: The links by name, with ``{token}``.
         texts: Texts by kind that replace the built-in ones.
         locale: The language of the texts.
@@ -57,9 +60,10 @@ class Messages:
         authentication: Any,
         proofs: Proofs,
         outbox: Outbox,
+        events: Events,
         *,
-        mailer: Mailer,
-        sender: str,
+        mailer: Mailer | None,
+        sender: str | None,
         links: Mapping[str, str],
         texts: Mapping[str, Text],
         locale: str,
@@ -69,6 +73,7 @@ class Messages:
         self._authentication = authentication
         self._proofs = proofs
         self._outbox = outbox
+        self._events = events
         self._mailer = mailer
         self._sender = sender
         self._links = links
@@ -76,6 +81,11 @@ class Messages:
         self._locale = locale
         self._address = address
         self._verified = verified
+
+    @property
+    def are_sent(self) -> bool:
+        """Whether there is a mailer."""
+        return self._mailer is not None
 
     # -- jobs ----------------------------------------------------------------------------------
 
@@ -94,6 +104,10 @@ class Messages:
     def sign_in_link(self, address: str, browser: str | None) -> None:
         """Send a link that signs in."""
         self._outbox.put(partial(self._send_to_address, "link", address, {"browser": browser}))
+
+    def link_identity(self, address: str, data: Mapping[str, Any]) -> None:
+        """Send a link that links an identity to the user of an address."""
+        self._outbox.put_if_free(partial(self._send_to_address, "link_identity", address, data))
 
     def taken(self, address: str) -> None:
         """Tell the owner of an address that somebody wanted to have an account with it."""
@@ -115,7 +129,7 @@ class Messages:
             self.tell(kind, user)
 
     def linked(self, user_id: Id) -> None:
-        """Tell a user that there is a new way to sign in."""
+        """Tell a user, and own code, that there is a new way to sign in."""
         self._outbox.put_if_free(partial(self._linked, user_id))
 
     def restored(self, user: Mapping[str, Any]) -> None:
@@ -137,8 +151,8 @@ class Messages:
             await self._verify(user)
 
     async def _linked(self, user_id: Id) -> None:
-        user = await self._user(user_id)
-        if user is not None and folded_address(user.get(self._address)) is not None:
+        if (user := await self._user(user_id)) is not None:
+            self._events.emit("linked", self._id(user))
             await self._notify("linked", user)
 
     async def _user(self, user_id: Id) -> Mapping[str, Any] | None:
@@ -221,6 +235,8 @@ class Messages:
         proof: Proof | None,
         codes_left: int | None = None,
     ) -> None:
+        if self._mailer is None or self._sender is None:
+            return
         mail = Mail(
             kind=kind,
             to=to,

@@ -39,7 +39,7 @@ __all__ = [
     "cannot_store",
 ]
 
-Purpose: TypeAlias = Literal["verify", "reset", "change", "undo", "link"]
+Purpose: TypeAlias = Literal["verify", "reset", "change", "undo", "link", "link_identity"]
 PURPOSES: Final[tuple[Purpose, ...]] = get_args(Purpose)
 
 CODE_DIGITS: Final = 6
@@ -54,6 +54,7 @@ _LIFETIMES_MS: Final[Mapping[Purpose, int]] = {
     "change": _DAY_MS,
     "undo": 7 * _DAY_MS,
     "link": 10 * _MINUTE_MS,
+    "link_identity": 10 * _MINUTE_MS,
 }
 _WITH_CODE: Final = frozenset({"verify", "reset", "change"})
 _CODE_LIFETIME_MS: Final = 10 * _MINUTE_MS

@@ -54,10 +54,12 @@ class SessionList:
     async def find(self, params: Params) -> list[dict[str, Any]]:
         """Return the sessions of the caller, the newest first."""
         sessions, caller = self._authentication.sessions, caller_of(params)
+        now = sessions.milliseconds()
         records: list[Record] = await sessions.handle.find(
             query={
                 "userId": caller["sub"],
-                "expiresAt": {"$gt": sessions.milliseconds()},
+                "expiresAt": {"$gt": now},
+                "createdAt": {"$gt": now - sessions.absolute},
                 "$sort": {"createdAt": -1},
                 "$limit": _MOST,
             },
@@ -89,7 +91,9 @@ class SessionList:
             "current": session.id == caller.get("sid"),
             "createdAt": session.began_at,
             "lastUsedAt": record["rotatedAt"],
-            "expiresAt": record["expiresAt"],
+            "expiresAt": session.expires_at,
+            "ip": record.get("ip"),
+            "userAgent": record.get("userAgent"),
             "methods": [*session.methods],
         }
 

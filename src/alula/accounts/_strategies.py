@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from collections.abc import Awaitable, Callable, Mapping
-from secrets import token_urlsafe
 from typing import Any, Final, TypeAlias
 
-from alula._context import HookContext, Params
-from alula._cookies import format_cookie, parse_cookies
+from alula._context import Params
+from alula.accounts._browsers import is_in_browser
 from alula.accounts._proofs import StoredProof
 from alula.authentication import Attempt, AuthenticationStrategy, Extension
 from alula.authentication._attempt import current_attempt
 from alula.authentication._entities import Entities
 from alula.errors import Conflict, NotAuthenticated
-from alula.hooks import Next
 from alula.types import Id, is_mapping
 
 __all__ = [
     "LinkStrategy",
     "ProvedAddresses",
     "RegisterStrategy",
-    "bind_browser",
-    "browser_of",
     "same_password",
     "skip_second_step",
     "skips_second_step",
 ]
 
-_COOKIE: Final = "__Host-link"
-_COOKIE_SECONDS: Final = 600  # as long as the link is valid
-_BROWSER: Final = "browser of accounts"
-"""The attribute of params with the secret of the browser that asks for a link."""
 _SKIPS: Final = "second step of accounts is skipped"
 """The attribute of params of a check of a password after which no second factor is asked for."""
 
@@ -102,11 +92,9 @@ class LinkStrategy(AuthenticationStrategy):
             NotAuthenticated: It is not valid here.
         """
         entities = self.authentication.entities
-        browser = parse_cookies(params.headers.get("cookie"), _COOKIE).get(_COOKIE, "")
 
         def is_here(proof: StoredProof) -> bool:
-            asked = str(proof.data.get("browser"))
-            return not self._is_bound or hmac.compare_digest(asked, browser_tag(browser))
+            return not self._is_bound or is_in_browser(proof, params)
 
         proof = await self._redeem(authentication.get("token"), params, is_here)
         if proof is None:
@@ -148,25 +136,6 @@ class ProvedAddresses(Extension):
         raise NotAuthenticated("Confirm your e-mail address first", data={"code": "not_verified"})
 
 
-async def bind_browser(context: HookContext, next: Next) -> None:
-    """Bind the link that this call asks for to this browser: an around hook.
-
-    The browser gets a cookie, which is not in the mail. Otherwise, an attacker could mail somebody
-    a link that signs them in to the attacker's account.
-    """
-    data = context.data
-    asks = is_mapping(data) and data.get("action") == "sendMagicLink"
-    if not asks or context.params.provider != "rest":
-        await next()
-        return
-    secret = token_urlsafe(16)
-    context.params[_BROWSER] = secret
-    await next()
-    headers: dict[str, Any] = context.http.get("headers") or {}
-    cookie = format_cookie(_COOKIE, secret, max_age=_COOKIE_SECONDS, same_site="lax")
-    context.http["headers"] = {**headers, "Set-Cookie": cookie}
-
-
 def same_password(
     authentication: Any, record: Mapping[str, Any], params: Params
 ) -> Callable[[], Awaitable[None]]:
@@ -200,14 +169,3 @@ def skip_second_step(params: Params) -> Params:
 def skips_second_step(params: Params) -> bool:
     """Tell whether params are from `skip_second_step`."""
     return params.get(_SKIPS) is True
-
-
-def browser_of(params: Params) -> str | None:
-    """Return the hash of the secret that `bind_browser` has given to a browser, None without."""
-    secret = params.get(_BROWSER)
-    return None if secret is None else browser_tag(secret)
-
-
-def browser_tag(secret: str) -> str:
-    """Return the hash of the secret of a browser."""
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

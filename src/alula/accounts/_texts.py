@@ -79,6 +79,13 @@ _EN: Final[Mapping[str, _Words]] = {
         "sign in here, in the browser in which you asked for this link:",
         "If you did not ask for it, ignore this mail.",
     ),
+    "link_identity": _Words(
+        "Confirm your new way to sign in",
+        "you tried to sign in to your account here with your account at another service. To sign in"
+        " like this from now on, open this link in the browser in which you tried:",
+        "If it was not you, ignore this mail. Somebody else may have tried to get into your"
+        " account.",
+    ),
     "factor_added": _Words(
         "Signing in now requires a code",
         "your account now has a second factor: signing in requires a code from your app.",
@@ -173,6 +180,13 @@ _DE: Final[Mapping[str, _Words]] = {
         "Ihr Link zum Anmelden",
         "melden Sie sich hier an, in dem Browser, in dem Sie diesen Link angefordert haben:",
         "Wenn Sie ihn nicht angefordert haben, brauchen Sie nichts zu tun.",
+    ),
+    "link_identity": _Words(
+        "Bitte bestätigen Sie Ihre neue Anmeldung",
+        "Sie wollten sich mit Ihrem Konto bei einem anderen Dienst hier anmelden. Wenn Sie sich in"
+        " Zukunft so anmelden möchten, öffnen Sie diesen Link in demselben Browser:",
+        "Wenn Sie es nicht waren, brauchen Sie nichts zu tun. Vielleicht wollte jemand anderes in"
+        " Ihr Konto gelangen.",
     ),
     "factor_added": _Words(
         "Zum Anmelden gehört jetzt ein Code",

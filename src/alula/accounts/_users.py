@@ -88,6 +88,7 @@ class UserHooks:
         address: The property of the address.
         verified: The property that says whether the address is proved.
         asks_for_proof: Whether new users get a mail that asks them to prove the address.
+        has_mails: Whether people can change the address by a mail.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class UserHooks:
         address: str,
         verified: str,
         asks_for_proof: bool,
+        has_mails: bool,
     ) -> None:
         self._proofs = proofs
         self._rules = rules
@@ -108,6 +110,7 @@ class UserHooks:
         self._address = address
         self._verified = verified
         self._asks_for_proof = asks_for_proof
+        self._other_way = "; use the action identityChange" if has_mails else ""
         self._passwords: Collection[str] = ()
 
     def register(self, users: ServiceHandle, id_name: str, passwords: Collection[str]) -> None:
@@ -208,7 +211,7 @@ class UserHooks:
         changed = changed_properties(record)
         if method == "patch" and (forbidden := changed & {self._address, self._verified}):
             name = min(forbidden)
-            reason = f"{name} cannot be changed here; use the action identityChange"
+            reason = f"{name} cannot be changed here{self._other_way}"
             raise refusal(reason, **{name: reason})
         data = {name: value for name, value in record.items() if name != self._verified}
         if method == "create":

@@ -64,6 +64,9 @@ class Tokens:
 
     Raises:
         ValueError: One of these is not valid; the message says which, and what to do.
+
+    Attributes:
+        lifetime: For how many seconds new tokens are valid.
     """
 
     def __init__(
@@ -89,7 +92,7 @@ class Tokens:
                 " ['access', 'JWT']"
             )
         self._issuer = issuer
-        self._seconds = seconds_of(expires_in)
+        self.lifetime = seconds_of(expires_in)
         self._needs_subject = needs_subject
         min_bytes = _MIN_SECRET_BYTES.get(algorithm)
         if min_bytes is None:
@@ -122,7 +125,7 @@ class Tokens:
             subject: The id of the user.
         """
         now = int(time.time())
-        payload: dict[str, Any] = {"exp": now + self._seconds, **claims, "iat": now}
+        payload: dict[str, Any] = {"exp": now + self.lifetime, **claims, "iat": now}
         if self._audience is not None:
             only = len(self._audience) == 1
             payload["aud"] = self._audience[0] if only else list(self._audience)

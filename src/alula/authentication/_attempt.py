@@ -25,6 +25,7 @@ class Session(NamedTuple):
         user_id: The id of its user, as text.
         rotation: How often its refresh token was rotated.
         began_at: When the user signed in, in milliseconds since 1970.
+        expires_at: When it ends if nobody renews it, in milliseconds since 1970.
         methods: How the user has signed in; see `Attempt`.
     """
 
@@ -32,6 +33,7 @@ class Session(NamedTuple):
     user_id: str
     rotation: int
     began_at: int
+    expires_at: int
     methods: tuple[str, ...]
 
 

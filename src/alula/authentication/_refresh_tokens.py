@@ -77,7 +77,7 @@ class RefreshTokens(Extension):
             changes = {
                 "rotation": rotation + 1,
                 "rotatedAt": now,
-                "expiresAt": now + sessions.lifetime,
+                "expiresAt": sessions.renewed_until(record["createdAt"], now),
             }
             try:
                 # Compare-and-set: of two uses at the same time only one finds this rotation.

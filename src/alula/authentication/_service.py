@@ -7,6 +7,7 @@ token of a later request is checked by `JWTStrategy`, which also loads its user.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, Final
 
@@ -634,6 +635,7 @@ class AuthenticationService:
         claims = dict(await self.get_payload(result, attempt.params))
         for extension in self.extensions:
             claims.update(await extension.claims(attempt))
+        self._end_with_session(claims, attempt.session)
         token = self.create_access_token(
             claims, None if self.entities is None else str(attempt.user_id)
         )
@@ -644,6 +646,13 @@ class AuthenticationService:
         }
         for extension in self.extensions:
             attempt.response = await extension.response(attempt)
+
+    def _end_with_session(self, claims: dict[str, Any], session: Session | None) -> None:
+        """Let a token expire no later than its session, which closes its connections in time."""
+        if session is not None:
+            end = session.expires_at // 1000
+            if end < claims.get("exp", time.time() + self.tokens.lifetime):
+                claims["exp"] = end
 
     async def credentials_of_ticket(self, ticket: str) -> dict[str, str]:
         """Use a ticket up, and return the credentials of the user who got it.

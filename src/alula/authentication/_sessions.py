@@ -2,17 +2,20 @@
 
 A session is a record in a service of the application. Its access tokens name it in the claim
 ``sid``. Signing out removes it, and so do a new password and the removal of its user. What renews a
-session is in `_refresh_tokens`.
+session is in `_refresh_tokens`. However often it is renewed, it ends some time after the sign-in.
 """
 
 # ruff: noqa: ARG002  # extensions get more arguments than they need here
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
+from ipaddress import IPv6Address, ip_address, ip_network
+from itertools import islice
 from secrets import token_urlsafe
 from typing import Any, Final
 
@@ -34,7 +37,10 @@ from alula.types import Id, Record, is_list, is_mapping
 
 __all__ = ["Sessions"]
 
+_log: Final = logging.getLogger("alula.authentication")
+
 _SWEEP_INTERVAL_MS: Final = 3_600_000
+_USER_AGENT_LENGTH: Final = 200
 
 
 class Sessions(Extension):
@@ -44,6 +50,9 @@ class Sessions(Extension):
         service: Path of the service that stores them. It must be closed to clients.
         lifetime: How long a session lasts without being renewed: seconds, or a text such as
             ``"30d"``.
+        absolute: How long after the sign-in a session ends, however often it is renewed.
+        privacy: Whether only the network of an address is stored: of IPv4 the first 24 bits, and of
+            IPv6 the first 48.
         grace: For how many seconds the previous refresh token is still accepted. With 0, its second
             use ends the session at once; some seconds suit clients that renew from several tabs or
             over unreliable connections. With `TokenCookie`, the default is 10 seconds, since all
@@ -54,7 +63,7 @@ class Sessions(Extension):
         now: The clock, in seconds.
 
     Raises:
-        ValueError: A duration is not valid.
+        ValueError: A duration is not valid, or ``lifetime`` is longer than ``absolute``.
 
     Examples:
         >>> from alula.authentication import Sessions
@@ -66,12 +75,24 @@ class Sessions(Extension):
         *,
         service: str,
         lifetime: Duration = "30d",
+        absolute: Duration = "90d",
+        privacy: bool = False,
         grace: Duration = 0,
         foreign_tokens: bool = False,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._path = service
         self.lifetime = milliseconds_of(lifetime, "sessions: lifetime")
+        self.absolute = milliseconds_of(absolute, "sessions: absolute")
+        if self.lifetime > self.absolute:
+            raise ValueError(
+                f"sessions: lifetime is {lifetime!r}, but a session ends {absolute!r} after the"
+                " sign-in; give a longer absolute, or a shorter lifetime"
+            )
+        if type(privacy) is not bool:
+            raise ValueError(f"sessions: privacy is {privacy!r}; write True or False")
+        self._is_private = privacy
+        self._has_warned = False  # that the store has no place for addresses
         self.grace = milliseconds_of(grace, "sessions: grace") if grace else 0
         self._foreign = foreign_tokens
         self._now = now
@@ -112,7 +133,9 @@ class Sessions(Extension):
         2). A renewal does not change them.
         """
         if attempt.session is None:
-            session = attempt.session = await self.begin(attempt.user_id, attempt.methods)
+            session = attempt.session = await self.begin(
+                attempt.user_id, attempt.methods, attempt.params
+            )
             if attempt.confirm is not None:
                 try:
                     await attempt.confirm()
@@ -143,12 +166,15 @@ class Sessions(Extension):
 
     # -- sessions ------------------------------------------------------------------------------
 
-    async def begin(self, user_id: object, methods: Iterable[str] = ()) -> Session:
+    async def begin(
+        self, user_id: object, methods: Iterable[str] = (), params: Params | None = None
+    ) -> Session:
         """Begin a session of a user who has just signed in.
 
         Args:
             user_id: The id of the user's record.
             methods: How the user has signed in, as in RFC 8176: ``["pwd"]``.
+            params: The params of the sign-in, which say where it comes from.
 
         Raises:
             RuntimeError: The store of the sessions refuses the record; the message says why.
@@ -166,14 +192,41 @@ class Sessions(Extension):
             "expiresAt": now + self.lifetime,
             "methods": " ".join(methods),
         }
+        origin: dict[str, Any] = {"ip": None, "userAgent": None}
+        if params is not None:
+            origin["ip"] = _shown_address(params.ip, is_private=self._is_private)
+            origin["userAgent"] = _shown_user_agent(params.headers.get("user-agent"))
+        await self._store(record, origin)
+        return self.session_of(record)
+
+    async def _store(self, record: Mapping[str, Any], origin: Mapping[str, Any]) -> None:
+        """Store a new session, without its origin if the store has no place for that.
+
+        Raises:
+            RuntimeError: The store refuses the record; the message says why.
+        """
         try:
-            await self.handle.create(record)
+            await self.handle.create({**record, **origin})
+        except BadRequest as error:
+            refusal = error
+        else:
+            return
+        try:
+            await self.handle.create({**record})
         except BadRequest as error:  # not the client's mistake: the record is ours
             raise RuntimeError(
                 f"{self._path!r} cannot store a session: {error.message}. It needs the properties"
                 f" {', '.join(record)}, all of them texts or 64-bit integers"
             ) from error
-        return self.session_of(record)
+        if not self._has_warned:
+            self._has_warned = True
+            _log.warning(
+                "%r does not store where people have signed in: %s. Add the properties %s: texts"
+                " that may be null",
+                self._path,
+                refusal.message,
+                ", ".join(origin),
+            )
 
     async def check(self, payload: Mapping[str, Any]) -> None:
         """Check that the session of an access token has not ended.
@@ -203,9 +256,20 @@ class Sessions(Extension):
             record: dict[str, Any] = await self.handle.get(session_id)
         except NotFound:
             raise session_ended() from None
-        if record["expiresAt"] <= self.milliseconds():
+        now = self.milliseconds()
+        # Sessions of earlier versions may have been renewed beyond their absolute end.
+        if now >= record["expiresAt"] or now >= record["createdAt"] + self.absolute:
             raise session_ended()
         return record
+
+    def renewed_until(self, began_at: int, now: int) -> int:
+        """Return when a session ends that is renewed now.
+
+        Args:
+            began_at: When the user signed in, in milliseconds since 1970.
+            now: The time, in the same unit.
+        """
+        return min(now + self.lifetime, began_at + self.absolute)
 
     async def end(self, payload: Mapping[str, Any]) -> None:
         """End the session of an access token, if it has one.
@@ -238,7 +302,12 @@ class Sessions(Extension):
         # Records of earlier versions have no methods.
         methods = (*(record.get("methods") or "").split(),)
         return Session(
-            record[self._id], record["userId"], record["rotation"], record["createdAt"], methods
+            record[self._id],
+            record["userId"],
+            record["rotation"],
+            record["createdAt"],
+            min(record["expiresAt"], record["createdAt"] + self.absolute),
+            methods,
         )
 
     def milliseconds(self) -> int:
@@ -322,3 +391,26 @@ async def _ids_to_change(context: HookContext, id_property: str) -> list[Id]:
         result = result["data"]
     records: list[Record] = [result] if is_single else result
     return [record[id_property] for record in records if id_property in record]
+
+
+def _shown_address(address: str | None, *, is_private: bool) -> str | None:
+    """Return an address as sessions store it, None if it is not an address.
+
+    Args:
+        address: That of the connection, or what the server takes for it behind a proxy.
+        is_private: Whether only its network is stored.
+    """
+    try:
+        ip = ip_address((address or "").partition("%")[0])
+    except ValueError:  # such as the path of a Unix socket
+        return None
+    if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
+        ip = ip.ipv4_mapped
+    if not is_private:
+        return str(ip)
+    return str(ip_network((ip, 24 if ip.version == 4 else 48), strict=False))
+
+
+def _shown_user_agent(sent: str | None) -> str | None:
+    """Return the header ``User-Agent`` as sessions store it: short, and as one line of text."""
+    return "".join(islice(filter(str.isprintable, sent or ""), _USER_AGENT_LENGTH)) or None

@@ -23,7 +23,7 @@ from alula.accounts.providers._provider import Claims
 from alula.authentication._entities import id_name
 from alula.errors import BadRequest, Conflict, NotFound
 
-__all__ = ["Identities", "Identity"]
+__all__ = ["Identities", "Identity", "identity_id"]
 
 _KIND: Final = "identity"
 _PREFIX: Final = "identity:"
@@ -74,10 +74,10 @@ class Identities:
         self._handle = private_service(app, self._path, "Accounts(store=...)")
         self._id = id_name(self._handle)
 
-    async def find(self, claims: Claims) -> Identity | None:
-        """Return the identity of a person at a provider, None if it is not linked."""
+    async def get(self, id: str) -> Identity | None:
+        """Return the identity with a hash of issuer and subject, None if it is not linked."""
         try:
-            return self._read(await self._handle.get(_PREFIX + identity_id(claims)))
+            return self._read(await self._handle.get(_PREFIX + id))
         except NotFound:
             return None
 
@@ -93,10 +93,21 @@ class Identities:
         Raises:
             RuntimeError: The store refuses the record; the message says why.
         """
+        return await self.link_by_id(identity_id(claims), user_id, claims.provider, claims.email)
+
+    async def link_by_id(
+        self, id: str, user_id: str, provider: str, email: str | None
+    ) -> Identity | None:
+        """Link an identity by its hash, as `link` does.
+
+        Args:
+            id: The hash of issuer and subject.
+            user_id: The id of the user.
+            provider: The name of the provider.
+            email: The address that the provider has.
+        """
         now = int(time.time() * 1000)
-        identity = Identity(
-            identity_id(claims), user_id, claims.provider, claims.email, now, last_used_at=now
-        )
+        identity = Identity(id, user_id, provider, email, linked_at=now, last_used_at=now)
         return identity if await self.restore(identity) else None
 
     async def restore(self, identity: Identity) -> bool:

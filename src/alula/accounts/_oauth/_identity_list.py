@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from alula._context import Params
 from alula._identity import Application
+from alula.accounts._events import Events
 from alula.accounts._oauth._identities import Identities, Identity
 from alula.accounts._session_list import caller_of, offer_to_callers
 from alula.accounts._ways_in import WaysIn
@@ -23,6 +24,7 @@ class IdentityList:
     Args:
         authentication: The authentication service.
         identities: All identities.
+        events: Tells own code what has happened.
         ways: All ways in of a user.
 
     Attributes:
@@ -32,9 +34,12 @@ class IdentityList:
 
     secret_events = True
 
-    def __init__(self, authentication: Any, identities: Identities, ways: WaysIn) -> None:
+    def __init__(
+        self, authentication: Any, identities: Identities, events: Events, ways: WaysIn
+    ) -> None:
         self._authentication = authentication
         self._identities = identities
+        self._events = events
         self._ways = ways
         ways.add(self._count)
 
@@ -72,7 +77,10 @@ class IdentityList:
                 raise _not_found()
             return removed
 
-        return _shown(await self._ways.remove(user_id, remove, self._identities.restore))
+        removed = await self._ways.remove(user_id, remove, self._identities.restore)
+        entities = self._authentication.entities
+        self._events.emit("unlinked", entities.id_of(params[entities.name]))
+        return _shown(removed)
 
     async def _count(self, user_id: str) -> int:
         return len(await self._identities.of_user(user_id))

@@ -28,10 +28,19 @@ class Refused(Exception):
         code: One of the codes of `TEXTS`, or any other together with a text.
         text: The text that the page shows, None for the text of the code.
         ticket: A ticket with which the sign-in continues, as for a second factor.
+        has_mail: Whether a mail has a link that completes it, bound to the browser.
     """
 
-    def __init__(self, code: str, text: str | None = None, *, ticket: str | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        text: str | None = None,
+        *,
+        ticket: str | None = None,
+        has_mail: bool = False,
+    ) -> None:
         super().__init__(code)
         self.code = code
         self.text = TEXTS[code] if text is None else text
         self.ticket = ticket
+        self.has_mail = has_mail

@@ -13,6 +13,7 @@ from typing import Any, Final
 from alula._context import Params
 from alula._cookies import SameSite
 from alula._identity import Application, identify
+from alula.accounts._browsers import browser_tag, cookie_of_secret, secret_in_cookie
 from alula.accounts._budgets import charge_network
 from alula.accounts._guards import RECENT_SECONDS, check_recent
 from alula.accounts._oauth._identities import Identities, Identity
@@ -278,13 +279,19 @@ class _Callback:
         start = common.starts.find(values.get("state"), params.headers.get("cookie"))
         if start is None:
             return common.replies.refused(common.pages.resolve(None, None), Refused("expired"))
+        secret = secret_in_cookie("link_identity", params)
         try:
             claims = await self._claims(start, provider, values)
-            reply = await self._sign_in(start, provider, claims, params)
+            identity = await common.matching.identity_of(
+                claims, provider, start, browser_tag(secret)
+            )
+            reply = await self._sign_in(start, provider, identity, params)
         except ProviderError as error:
             reply = common.replies.refused(start.target, _refused_by(provider, error))
         except Refused as refused:
             reply = common.replies.refused(start.target, refused)
+            if refused.has_mail:
+                reply.cookies.append(cookie_of_secret("link_identity", secret))
         reply.cookies.append(common.starts.removal_of(start))
         return reply
 
@@ -317,10 +324,9 @@ class _Callback:
         )
 
     async def _sign_in(
-        self, start: Start, provider: Provider, claims: Claims, params: Params
+        self, start: Start, provider: Provider, identity: Identity, params: Params
     ) -> Reply:
         common = self._common
-        identity = await common.matching.identity_of(claims, provider, start)
         http: dict[str, Any] = {}
         try:
             result = await self._tokens(identity, start, provider, params, http)
