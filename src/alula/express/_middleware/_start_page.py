@@ -89,7 +89,7 @@ def _commands(app: Any, base: str, services: Sequence[ServiceHandle]) -> Iterato
     free = [handle for handle in lists if not _needs_sign_in(handle)]
     authentication = None if free or not lists else find_authentication(app)
     entities = None if authentication is None else authentication.entities
-    if entities is None or "local" not in authentication.strategies:
+    if authentication is None or entities is None or "local" not in authentication.strategies:
         example = (free or lists or services)[0]
         yield f"curl {base}/{quote(example.path)}"
         return
