@@ -211,7 +211,7 @@ class _StreamThread:
 
     async def read(self) -> bytes:
         """Return the next part, an empty one at the end."""
-        part = self._loop.create_future()
+        part: asyncio.Future[bytes] = self._loop.create_future()
         self._asked.put(part)
         return await part
 
