@@ -309,21 +309,30 @@ def test_an_httpx_client_of_ones_own(served, service):
         with assistant.ask(["a", "wait"]) as items:
             assert next(items) == {"text": "a"}
         assert service.closed.wait(SECONDS)
-        with (
-            pytest.raises(Timeout),
-            assistant.ask(["a", "wait"], connection={"timeout": 2}) as slow,
-        ):
-            list(slow)
-
-
-async def test_the_time_limit_of_a_library_is_a_timeout(served, service):
-    limits = aiohttp.ClientTimeout(sock_read=0.3)
-    async with aiohttp.ClientSession(timeout=limits) as own:
-        client = create_client().configure(rest(served[1]).aiohttp(own))
-        items = await client.service("assistant", methods=["ask"]).ask(["a", "wait"])
         with pytest.raises(Timeout):
-            await all_of(items)
-        assert await service.closes()
+            list(assistant.ask(["a", "wait"], connection={"timeout": 1}))
+
+
+def test_an_httpx_client_of_ones_own_whose_connection_breaks():
+    with raw_server((HEAD, chunk("data: 1\n\n"), CLOSE)) as server, httpx2.Client() as own:
+        client = create_sync_client().configure(rest(server.url).httpx(own))
+        items = client.service("words").find()
+        assert next(items) == 1
+        with pytest.raises(Unavailable):
+            next(items)
+
+
+@pytest.mark.parametrize("kind", WAITING[2:], ids=str)
+async def test_the_time_limit_of_a_library_is_a_timeout(assistant, service, monkeypatch):
+    async def late(_):
+        raise aiohttp.SocketTimeoutError
+
+    items = await assistant.ask(["a", "wait"])
+    assert await anext(items) == {"text": "a"}
+    monkeypatch.setattr(aiohttp.StreamReader, "readany", late)
+    with pytest.raises(Timeout, match="too long"):
+        await anext(items)
+    assert await service.closes()
 
 
 async def test_a_fetch_function_of_ones_own_reads_whole_responses():
