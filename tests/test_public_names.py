@@ -99,6 +99,8 @@ def test_the_package_offers_these_names_and_no_others():
         "Params",
         "Record",
         "ServiceHandle",
+        "StreamMethod",
+        "StreamedItems",
         "TypedService",
         "UNSET",
         "answers",

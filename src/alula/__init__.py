@@ -3,7 +3,13 @@
 from alula._app import App
 from alula._context import HookContext, Params
 from alula._declared import Checks, Declared, answers, checks_by
-from alula._service import CustomMethod, ServiceHandle, TypedService
+from alula._service import (
+    CustomMethod,
+    ServiceHandle,
+    StreamedItems,
+    StreamMethod,
+    TypedService,
+)
 from alula.errors import FrameworkError
 from alula.hooks import Next, disallow
 from alula.types import UNSET, Id, Page, Record
@@ -22,6 +28,8 @@ __all__ = [
     "Params",
     "Record",
     "ServiceHandle",
+    "StreamMethod",
+    "StreamedItems",
     "TypedService",
     "answers",
     "disallow",

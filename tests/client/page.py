@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.conformance.reference_app import make_apps
 
 import alula
+from alula.errors import Conflict
 from alula.express import express, serve_static
 
 SOURCE = Path(alula.__file__).parent
@@ -29,6 +30,26 @@ def zipped() -> bytes:
     return buffer.getvalue()
 
 
+class Words:
+    """Streams the words of a text; "conflict" is an error, and behind "wait" nothing comes."""
+
+    closed = 0
+
+    async def say(self, data, params):
+        try:
+            for word in data["text"].split():
+                if word == "conflict":
+                    raise Conflict("taken")
+                if word == "wait":
+                    await asyncio.Event().wait()
+                yield word
+        finally:
+            self.closed += 1
+
+    async def count(self, data, params):
+        return {"closed": self.closed}
+
+
 async def serve(pyodide: str) -> None:
     source = zipped()
     app = express()
@@ -38,6 +59,7 @@ async def serve(pyodide: str) -> None:
     app.get("/alula.zip", lambda _, res: res.type("application/zip").send(source))
     app.use("/pyodide", serve_static(pyodide))
     main, _ = make_apps()
+    main.use("words", Words(), methods=["say", "count"])
     app.use("/api", main)
     await main.setup()
     server = await app.listen(0)

@@ -16,7 +16,7 @@ from alula.client import (
     create_sync_client,
     rest,
 )
-from alula.errors import NotFound, Timeout, Unavailable
+from alula.errors import Conflict, NotFound, Timeout, Unavailable
 
 SENT = 1.0  # seconds in which a request is on its way, also on a slow machine
 
@@ -34,6 +34,20 @@ async def custom_methods(client, _):
     calc = client.service("calc", methods=["sum", "noop"])
     assert (await calc.sum({"values": [1, 2]}))["sum"] == 3
     assert await calc.noop({}) is None
+
+
+async def streams(client, _):
+    words = client.service("words", methods=["say", "count"])
+    before = (await words.count())["closed"]
+    assert [each async for each in await words.say({"text": "a b"})] == ["a", "b"]
+    items = await words.say({"text": "a conflict"})
+    assert await anext(items) == "a"
+    assert isinstance(await failure_of(anext(items)), Conflict)
+    items = await words.say({"text": "a wait"})
+    assert await anext(items) == "a"
+    await items.aclose()
+    while (await words.count())["closed"] < before + 3:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(0.05)
 
 
 async def errors_come_back(client, _):
@@ -107,6 +121,7 @@ async def stalled(url, **connection):
 CHECKS = (
     creates_and_finds,
     custom_methods,
+    streams,
     errors_come_back,
     all_pages,
     signs_in,

@@ -139,7 +139,7 @@ class TestWhatTravels:
         assert route == {"org": "ä/b", "repo": "c d"}
         assert answer["headers"] == {
             "x-request-id": "1",
-            "accept": "application/json",
+            "accept": "application/json, text/event-stream;q=0.9",
             "x-empty": "",
         }
 

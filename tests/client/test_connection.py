@@ -151,7 +151,10 @@ class TestFetchFunctions:
         assert url == "http://here/api/x"
         assert given == {
             "method": "POST",
-            "headers": {"Accept": "application/json", "Content-Type": "application/json"},
+            "headers": {
+                "Accept": "application/json, text/event-stream;q=0.9",
+                "Content-Type": "application/json",
+            },
             "body": '{"a":"ü"}',
             "credentials": "include",
         }

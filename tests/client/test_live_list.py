@@ -6,8 +6,8 @@ import pytest
 
 from alula.client import LiveChange
 from alula.client import _live_list as module
+from alula.client._event_parser import EventParser, StreamedEvent
 from alula.client._live_list import ListSink, ListState
-from alula.client._live_stream import EventParser, StreamedEvent
 from alula.errors import BadGateway, Forbidden
 
 

@@ -7,6 +7,7 @@ import threading
 
 import httpx2
 import pytest
+from tests.client.faking import FakeFetch
 from tests.client.realtime_app import serve_in_thread
 from tests.waiting import eventually
 
@@ -414,9 +415,7 @@ class TestOverStreams:
                     await client.service("todos").live().open()
 
     async def test_a_function_of_the_user_has_whole_responses_alone(self):
-        async def fetch(url, **options):
-            raise AssertionError
-
+        fetch = FakeFetch((200, b"", {"content-type": "text/event-stream"}))
         connection = rest("http://127.0.0.1:1").fetch(fetch, RestService)
         async with create_client().configure(connection) as client:
             with pytest.raises(TypeError, match="whole responses alone"):

@@ -16,6 +16,7 @@ from alula import errors
 from alula.client import Aborted
 from alula.client._codec import Request
 from alula.client._pool import ConnectionPool, Exchange
+from alula.client._send_options import SendOptions
 
 LIMIT = 10_000
 
@@ -28,7 +29,7 @@ def pool():
 
 
 def run(pool, url, timeout=30.0, path="/items"):
-    return Exchange(pool, Request("GET", f"{url}{path}", {}), timeout, LIMIT).run()
+    return Exchange(pool, Request("GET", f"{url}{path}", {}), SendOptions(timeout, LIMIT)).run()
 
 
 class TestOneExchange:
@@ -76,7 +77,7 @@ class TestOneExchange:
 
     def test_given_up_before_it_began(self, pool):
         with raw_server() as server:
-            exchange = Exchange(pool, Request("GET", server.url, {}), 30.0, LIMIT)
+            exchange = Exchange(pool, Request("GET", server.url, {}), SendOptions(30.0, LIMIT))
             exchange.abort()
             with pytest.raises(Aborted):
                 exchange.run()
@@ -85,7 +86,7 @@ class TestOneExchange:
     @pytest.mark.parametrize("first", [b"", b"HTTP/1.0 200 OK\r\n\r\n[1"])
     def test_given_up_twice(self, pool, first):
         with raw_server((first, STALL)) as server:
-            exchange = Exchange(pool, Request("GET", server.url, {}), 30.0, LIMIT)
+            exchange = Exchange(pool, Request("GET", server.url, {}), SendOptions(30.0, LIMIT))
 
             def abort():
                 server.stalled.wait(30)

@@ -22,6 +22,7 @@ STALLS = 3
 CHECKS = (
     "creates_and_finds",
     "custom_methods",
+    "streams",
     "errors_come_back",
     "all_pages",
     "signs_in",

@@ -8,7 +8,7 @@ from alula import Params
 from alula.client._codec import DefaultHeaders, merge_headers, request_for
 
 BASE = "http://here/messages"
-ACCEPT = {"Accept": "application/json"}
+ACCEPT = {"Accept": "application/json, text/event-stream;q=0.9"}
 TYPED = {**ACCEPT, "Content-Type": "application/json"}
 
 

@@ -48,7 +48,9 @@ class TestLogin:
     async def test_headers_of_a_call_win(self):
         client, fetch = client_of(storage={"alula-jwt": "t0ken"})
         await client.service("messages").find(headers={"authorization": "mine"})
-        assert headers_of(fetch) == {"Accept": "application/json", "authorization": "mine"}
+        sent = headers_of(fetch)
+        assert sent.pop("Accept").startswith("application/json")
+        assert sent == {"authorization": "mine"}
 
     async def test_with_other_words(self):
         options = {"path": "/sign-in", "storage_key": "k", "header": "X-Auth", "scheme": "JWT"}

@@ -20,7 +20,8 @@ from alula.client import (
     create_sync_client,
     rest,
 )
-from alula.client._transport import AsyncTransport, BlockingTransport, SendOptions, run_sync
+from alula.client._send_options import SendOptions
+from alula.client._transport import AsyncTransport, BlockingTransport, run_sync
 
 
 def client_of(server, **options):

@@ -19,6 +19,7 @@ from alula import (
     Page,
     Params,
     ServiceHandle,
+    StreamMethod,
     TypedService,
 )
 from alula.adapters.memory import MemoryService
@@ -54,6 +55,7 @@ class Archive(TypedDict):
 
 class Messages(TypedService[Message, NewMessage, MessageChanges, Page[Message]]):
     archive: CustomMethod[Archive, list[Message]]
+    write: StreamMethod[str, Message]
 
 
 class MessageModel(BaseModel):

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, Protocol, Required, TypedDict, overload
 
-from alula import Page
+from alula import Page, StreamedItems
 from alula.client import (
     Client,
     ClientService,
     SyncClient,
+    SyncItemStream,
     SyncService,
     TypedService,
     TypedSyncService,

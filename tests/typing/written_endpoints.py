@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, Protocol, Required, TypedDict, overload
 
-from alula import Page
+from alula import Page, StreamedItems
 from alula.client import (
     Client,
     ClientService,
     SyncClient,
+    SyncItemStream,
     SyncService,
     TypedService,
     TypedSyncService,
@@ -32,7 +33,10 @@ __all__ = [
     "ArticlesGetResultAuthor",
     "ArticlesService",
     "SyncArticlesService",
+    "SyncWordsService",
     "SyncYearsYearLinesService",
+    "WordsAskItem",
+    "WordsService",
     "YearsYearLinesFindResult",
     "YearsYearLinesService",
     "articles",
@@ -92,6 +96,10 @@ class YearsYearLinesFindResult(TypedDict):
     n: int
 
 
+class WordsAskItem(TypedDict):
+    n: int
+
+
 class ArticlesService(Protocol):
     async def find(self, *, query: ArticlesFindQuery = ..., headers: Mapping[str, str] = ..., connection: Mapping[str, Any] = ...) -> list[ArticlesFindResult]: ...
 
@@ -142,10 +150,18 @@ def years_year_lines(client: Client | SyncClient) -> Any:
     return client.service('years/:year/lines')
 
 
+class WordsService(Protocol):
+    async def ask(self, data: list[str], *, query: Mapping[str, Any] = ..., headers: Mapping[str, str] = ..., connection: Mapping[str, Any] = ...) -> StreamedItems[WordsAskItem]: ...
+
+
+class SyncWordsService(Protocol):
+    def ask(self, data: list[str], *, query: Mapping[str, Any] = ..., headers: Mapping[str, str] = ..., connection: Mapping[str, Any] = ...) -> SyncItemStream[WordsAskItem]: ...
+
+
 @overload
-def words(client: Client) -> ClientService: ...
+def words(client: Client) -> WordsService: ...
 @overload
-def words(client: SyncClient) -> SyncService: ...
+def words(client: SyncClient) -> SyncWordsService: ...
 def words(client: Client | SyncClient) -> Any:
     """Return the service."""
     return client.service('words', methods=('ask',))

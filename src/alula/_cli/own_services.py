@@ -17,6 +17,7 @@ __all__ = ["Operation", "OwnService", "Types", "own_service"]
 JsonObject: TypeAlias = Mapping[str, Any]
 
 _ID: Final = "{id}"
+_ITEM: Final = "x-itemSchema"
 _MORE: Final = (
     "headers: Mapping[str, str] = ...",
     "connection: Mapping[str, Any] = ...",
@@ -65,16 +66,17 @@ class Operation:
         return _json_schema(body) if is_mapping(body) else None
 
     def results(self) -> Iterator[object]:
-        """Yield the schemas of its results, None for an empty one."""
+        """Yield the schemas of its results, None for an empty one; of a stream, of its items."""
         for status, response in self.operation["responses"].items():
             if status.startswith("2"):
-                yield _json_schema(response)
+                items = _items_of(response)
+                yield _json_schema(response) if items is None else items[_ITEM]
 
     @property
     def streams(self) -> bool:
-        """Whether it sends items, which the Python client does not read."""
+        """Whether it sends its result item by item."""
         responses = self.operation["responses"].values()
-        return any("text/event-stream" in response.get("content", {}) for response in responses)
+        return any(_items_of(response) is not None for response in responses)
 
 
 class OwnService:
@@ -89,7 +91,9 @@ class OwnService:
     def __init__(self, name: str, operations: list[Operation], types: Types) -> None:
         self._types = types
         self._name = name
-        self._methods = [*map(self._method, operations)]
+        self._methods = [
+            (self._head(each), self._result(each), each.streams) for each in operations
+        ]
 
     def classes(self, reserve: Callable[[str], str]) -> tuple[str, str, str]:
         """Return the names of both classes, and their code.
@@ -98,22 +102,24 @@ class OwnService:
             reserve: Returns a name that is free in the module.
         """
         names = reserve(f"{self._name}Service"), reserve(f"Sync{self._name}Service")
-        code = "".join(
-            self._code(name, start) for name, start in zip(names, ("async def", "def"), strict=True)
-        )
-        return *names, code
+        code = self._code(names[0], "async def", "StreamedItems")
+        return *names, code + self._code(names[1], "def", "SyncItemStream")
 
-    def _code(self, name: str, start: Literal["async def", "def"]) -> str:
-        methods = "\n".join(f"    {start} {method}\n" for method in self._methods)
+    def _code(self, name: str, start: Literal["async def", "def"], stream: str) -> str:
+        methods = "\n".join(
+            f"    {start} {head} -> {f'{stream}[{result}]' if streams else result}: ...\n"
+            for head, result, streams in self._methods
+        )
         return f"\n\nclass {name}(Protocol):\n{methods}"
 
-    def _method(self, operation: Operation) -> str:
-        """Return the code of a method after its ``def``."""
+    def _head(self, operation: Operation) -> str:
+        """Return the code of a method between its ``def`` and its result."""
         given = ["self"]
         if _ID in operation.address:
-            schema = next(
+            schemas = [
                 each.get("schema") for each in operation.parameters("path") if each["name"] == "id"
-            )
+            ]
+            schema = schemas[0] if schemas else None
             given.append(f"id: {self._types.annotation(schema)}")
         elif operation.method in {"get", "update", "patch", "remove"}:
             given.append("id: None")
@@ -123,7 +129,7 @@ class OwnService:
             given.append("data: None = None")
         given += ["*", self._query(operation), self._route(operation), *_MORE]
         arguments = ", ".join(filter(None, given))
-        return f"{operation.method}({arguments}) -> {self._result(operation)}: ..."
+        return f"{operation.method}({arguments})"
 
     def _query(self, operation: Operation) -> str:
         parameters = [*operation.parameters("query")]
@@ -155,15 +161,20 @@ def own_service(name: str, operations: list[Operation], types: Types) -> OwnServ
 
     A service whose queries have the syntax of adapters, such as ``$limit``, belongs to an adapter.
     """
-    usable = [each for each in operations if not each.streams]
-    names = [each["name"] for one in usable for each in one.parameters("query")]
-    is_typed = any(schema for each in usable for schema in each.results())
+    names = [each["name"] for one in operations for each in one.parameters("query")]
+    is_typed = any(schema for each in operations for schema in each.results())
     if not is_typed or any(name.startswith("$") for name in names):
         return None
-    return OwnService(name, usable, types)
+    return OwnService(name, operations, types)
 
 
 def _json_schema(described: JsonObject) -> object:
     """Return the schema of the JSON of a body or response, None if it has none."""
     content = described.get("content", {}).get("application/json")
     return content.get("schema", {}) if is_mapping(content) else None
+
+
+def _items_of(described: JsonObject) -> JsonObject | None:
+    """Return the stream of items of a response; a live list is a stream of events, without it."""
+    stream = described.get("content", {}).get("text/event-stream", {})
+    return stream if _ITEM in stream else None

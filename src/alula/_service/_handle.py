@@ -17,7 +17,7 @@ from alula._channels import (
 from alula._context import GivenParams, HookContext, Params
 from alula._declared import Checks, Declared, checks_of
 from alula._events import EventEmitter, Listener, emit_unless_held, loop_is_running, outcome_of
-from alula._item_stream import close_all
+from alula._item_stream import close_all, is_stream
 from alula._service._declared_calls import check_hook, declared_call
 from alula._service._live_options import LiveOptions, UsersOf
 from alula._service._stream_calls import check_hooks_of_stream, closing_call, streaming_call
@@ -336,11 +336,16 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         return bool(is_heard) and event not in self.emitted_by_service
 
     def emit_event(self, event: str, context: HookContext) -> None:
-        """Emit the event of a call that has succeeded, if anybody gets it."""
+        """Emit the event of a call that has succeeded, if anybody gets it.
+
+        The items of a stream are no events: nobody knows what they stand for.
+        """
         events = context.result_events
         if event != EVENT_OF_METHOD.get(context.method):  # a hook has chosen it
             events = None
         if not any(map(self.has_audience, events or (event,))):
+            return
+        if is_stream(context.result):  # of another server
             return
         # Now: hooks and callers may change the list while events are held back.
         records = event_records(context)
@@ -626,7 +631,6 @@ def _compose_calls(
     inner = of_app.wrap_changes(name, own.wrap_changes(name, inner))
     # As in FeathersJS: all hooks of the application are outside those of the service.
     composed = own.surround(name, of_app.wrap(name, own.wrap(name, inner)))
-    # The items of a stream are no events: nobody knows what they stand for.
     return closing_call(composed) if streams else _emitting_call(composed, emit)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from types import GenericAlias
 from typing import (
@@ -27,7 +27,14 @@ from alula._service_object import ServiceBundle
 from alula.hooks import Next
 from alula.types import Changes, Found, Id, NewRecord, RecordType, ScalarId
 
-__all__ = ["AnyTypedService", "CustomMethod", "TypedService", "check_service_type"]
+__all__ = [
+    "AnyTypedService",
+    "CustomMethod",
+    "StreamMethod",
+    "StreamedItems",
+    "TypedService",
+    "check_service_type",
+]
 
 Sent_contra = TypeVar("Sent_contra", contravariant=True)
 Received_co = TypeVar("Received_co", covariant=True)
@@ -48,6 +55,44 @@ class CustomMethod(Protocol[Sent_contra, Received_co]):
         query: RawQuery = None,
         **given: Unpack[GivenParams],
     ) -> Coroutine[Any, Any, Received_co]:
+        """Call the method with the data and the params of a call."""
+        ...
+
+
+class StreamedItems(Protocol[Received_co]):
+    """For type checkers, the items of a method that streams.
+
+    ``async for item in items`` reads them. ``contextlib.aclosing(items)`` closes the stream if the
+    loop is left early.
+    """
+
+    def __aiter__(self) -> AsyncIterator[Received_co]:
+        """Return an iterator of the items."""
+        ...
+
+    async def __anext__(self) -> Received_co:
+        """Return the next item."""
+        ...
+
+    async def aclose(self) -> None:
+        """End the stream, and wait until the method has cleaned up."""
+        ...
+
+
+class StreamMethod(Protocol[Sent_contra, Received_co]):
+    """For type checkers, a custom method that takes ``Sent`` and streams items ``Received``.
+
+    Declare it in a class of its service: ``ask: StreamMethod[Question, Token]``.
+    """
+
+    def __call__(
+        self,
+        data: Sent_contra,
+        params: Given = None,
+        *,
+        query: RawQuery = None,
+        **given: Unpack[GivenParams],
+    ) -> Coroutine[Any, Any, StreamedItems[Received_co]]:
         """Call the method with the data and the params of a call."""
         ...
 

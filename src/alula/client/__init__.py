@@ -21,6 +21,7 @@ from alula.client._socketio import (
     SyncEventStream,
     socketio,
 )
+from alula.client._streamed_items import SyncItemStream
 from alula.client._sync_client import SyncClient, create_sync_client
 from alula.client._sync_service import SyncService, TypedSyncService
 
@@ -46,6 +47,7 @@ __all__ = [
     "SocketConnection",
     "SyncClient",
     "SyncEventStream",
+    "SyncItemStream",
     "SyncLiveList",
     "SyncService",
     "TypedService",

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from alula.client._codec import Request, Response
-from alula.client._transport import (
-    READS,
-    AsyncTransport,
-    SendOptions,
-    connection_failed,
-    too_large,
-)
+from alula.client._failures import connection_failed, too_large
+from alula.client._response_stream import AsyncResponseStream, Received, is_event_stream
+from alula.client._send_options import SendOptions
+from alula.client._transport import READS, AsyncTransport
 
 try:
     import aiohttp
@@ -28,7 +24,6 @@ except ImportError as error:
 __all__ = ["AiohttpTransport"]
 
 # `AsyncTransport.send` has the time limit. The library's own would raise errors of another kind.
-_OK: Final = 200
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=None)
 _MAX_BYTES_AT_ONCE: Final = 2**20  # the library's own bound
 
@@ -53,7 +48,7 @@ async def _send_once(
         raise _Lost(str(error)) from error
 
 
-class AiohttpTransport(AsyncTransport[Request, Response]):
+class AiohttpTransport(AsyncTransport[Request, Received]):
     """Sends with an ``aiohttp.ClientSession``.
 
     Args:
@@ -73,7 +68,7 @@ class AiohttpTransport(AsyncTransport[Request, Response]):
         # Before the first response no connection can have been idle, so nothing is sent twice.
         self._had_response = False
 
-    async def exchange(self, request: Request, options: SendOptions) -> Response:
+    async def exchange(self, request: Request, options: SendOptions) -> Received:
         """Send a request and return the response."""
         session = self._opened()
         retry = self._had_response and request.method in READS
@@ -81,6 +76,8 @@ class AiohttpTransport(AsyncTransport[Request, Response]):
             try:
                 response = await _respond(session, request, options)
                 self._had_response = True
+                if is_event_stream(response.status, response.headers):
+                    return self._stream(request, response, options)
                 content = await _read(request, response, options.max_size)
                 return Response(response.status, response.headers, content)
             # Some timeouts of the library are connection errors as well, so this comes first.
@@ -92,25 +89,16 @@ class AiohttpTransport(AsyncTransport[Request, Response]):
                     raise failure from failure.__cause__
                 retry = False
 
-    async def stream(
-        self, request: Request, options: SendOptions, take: Callable[[bytes], object]
-    ) -> Response:
-        """Send a request, and pass the parts of its response on as they arrive."""
-        extra = {"timeout": _NO_TIMEOUT, **options.extra}
-        try:
-            response = await _respond(self._opened(), request, replace(options, extra=extra))
-            if response.status != _OK:
-                content = await _read(request, response, options.max_size)
-                return Response(response.status, response.headers, content)
-            try:
-                async for part in response.content.iter_any():
-                    take(part)
-            finally:
-                response.close()
-            return Response(response.status, response.headers, b"")
-        except (aiohttp.ClientError, ConnectionError) as error:
-            failure = connection_failed(request, error)
-            raise failure from failure.__cause__
+    def _stream(
+        self, request: Request, response: aiohttp.ClientResponse, options: SendOptions
+    ) -> AsyncResponseStream:
+        async def close() -> None:
+            response.close()  # of a response that was read, this keeps the connection
+
+        read = partial(_next_part, request, response)
+        return self.watch(
+            AsyncResponseStream(request, response.status, response.headers, options, read, close)
+        )
 
     def _opened(self) -> aiohttp.ClientSession:
         session = self._users_session or self._session
@@ -120,6 +108,7 @@ class AiohttpTransport(AsyncTransport[Request, Response]):
 
     async def close(self) -> None:
         """Close the session, unless it is the user's."""
+        await self.end_streams()
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
@@ -143,6 +132,16 @@ async def _respond(
         middlewares=(_send_once, *extra.pop("middlewares", ())),
         **extra,
     )
+
+
+async def _next_part(request: Request, response: aiohttp.ClientResponse) -> bytes:
+    try:
+        return await response.content.readany()
+    except TimeoutError:  # as in `exchange`
+        raise
+    except (aiohttp.ClientError, ConnectionError) as error:
+        failure = connection_failed(request, error)
+        raise failure from failure.__cause__
 
 
 async def _read(request: Request, response: aiohttp.ClientResponse, max_size: int) -> bytes:

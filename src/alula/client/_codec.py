@@ -41,6 +41,8 @@ HTTP_METHODS: Final = {
     "remove": "DELETE",
 }
 _JSON: Final = "application/json"
+# A stream sends an error after its first item only to clients that name its type.
+_ACCEPTED: Final = f"{_JSON}, text/event-stream;q=0.9"
 _NOT_IN_HEADERS: Final = re.compile(r"[\r\n\0]|[^\x00-\xff]")
 _WITH_ID: Final = frozenset({"get", "update", "patch", "remove"})
 _SHOWN_CHARACTERS: Final = 200  # of a body, in the text of a `RequestError`
@@ -158,8 +160,8 @@ class DefaultHeaders:
     """
 
     def __init__(self, headers: Mapping[str, str] | None = None) -> None:
-        self._without_body = merge_headers({"Accept": _JSON}, headers)
-        self._with_body = merge_headers({"Accept": _JSON, "Content-Type": _JSON}, headers)
+        self._without_body = merge_headers({"Accept": _ACCEPTED}, headers)
+        self._with_body = merge_headers({"Accept": _ACCEPTED, "Content-Type": _JSON}, headers)
 
     def for_call(self, method: str, params: Params) -> dict[str, str]:
         """Return the headers of one call, as a new dict.
@@ -380,11 +382,6 @@ def _without_json(
     text = response.body.decode("utf-8-sig", "replace")
     shown = " ".join(re.sub(r"<[^>]*>", " ", text).split())[:_SHOWN_CHARACTERS]
     what = f"got status {response.status} with {content_type} instead of JSON: {shown or 'nothing'}"
-    if content_type.startswith("text/event-stream"):
-        what += (
-            "; the method streams, which this client does not read: call it by an HTTP library that"
-            " reads lines, with the header Accept: application/jsonl"
-        )
     error = error_class(f"the called server responded with {response.status}, not JSON", code=code)
     error.headers = _forwarded_headers(response)
     return with_request_error(error, request, what, response)

@@ -15,7 +15,8 @@ from alula.client._abort import AbortSignal
 from alula.client._codec import Sendable, merge_headers
 from alula.client._live_list import ListFeed, ListSink
 from alula.client._retries import NO_RETRIES, Retries, read_retries
-from alula.client._transport import SendOptions, Transport
+from alula.client._send_options import SendOptions
+from alula.client._transport import Transport
 from alula.errors import FrameworkError
 from alula.types import PAGE_NAMES, STANDARD_METHODS, Id, Page, is_mapping
 

@@ -9,23 +9,25 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from alula.client._codec import Request, Response
+from alula.client._failures import aborted_error, connection_failed, too_large
 from alula.client._per_process import PerProcess
-from alula.client._transport import (
-    AsyncTransport,
-    BlockingTransport,
-    SendOptions,
-    aborted_error,
-    connection_failed,
-    too_large,
+from alula.client._response_stream import (
+    AsyncResponseStream,
+    Received,
+    ResponseStream,
+    is_event_stream,
 )
+from alula.client._send_options import SendOptions
+from alula.client._transport import AsyncTransport, BlockingTransport
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from alula.client._pool import ConnectionPool
+    from alula.client._pool import ConnectionPool, Exchange
 
 __all__ = [
     "BrowserTransport",
@@ -43,7 +45,7 @@ def in_browser() -> bool:
     return sys.platform == "emscripten"
 
 
-class FetchTransport(AsyncTransport[Request, Response]):
+class FetchTransport(AsyncTransport[Request, Received]):
     """Sends with an async function of the shape of ``pyodide.http.pyfetch``.
 
     Args:
@@ -54,7 +56,7 @@ class FetchTransport(AsyncTransport[Request, Response]):
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
-    async def exchange(self, request: Request, options: SendOptions) -> Response:
+    async def exchange(self, request: Request, options: SendOptions) -> Received:
         """Send a request and return the response."""
         arguments: dict[str, Any] = {
             "method": request.method,
@@ -65,6 +67,9 @@ class FetchTransport(AsyncTransport[Request, Response]):
             arguments["body"] = request.body.decode()
         try:
             response = await self._function(request.url, **arguments)
+            headers = {name.lower(): value for name, value in dict(response.headers).items()}
+            if is_event_stream(response.status, headers):
+                return self.stream(request, options, response, headers)
             body = await response.bytes()
         # It is an OSError, but not one of the connection.
         except TimeoutError:
@@ -74,8 +79,25 @@ class FetchTransport(AsyncTransport[Request, Response]):
             raise failure from failure.__cause__
         if len(body) > options.max_size:
             raise too_large(request, options.max_size)
-        headers = {name.lower(): value for name, value in dict(response.headers).items()}
         return Response(response.status, headers, bytes(body))
+
+    def stream(
+        self,
+        request: Request,
+        options: SendOptions,  # noqa: ARG002  # of the interface
+        response: Any,  # noqa: ARG002  # of the interface
+        headers: Mapping[str, str],  # noqa: ARG002  # of the interface
+    ) -> AsyncResponseStream:
+        """Return a response that is read part by part.
+
+        Raises:
+            TypeError: The function returns whole responses alone.
+        """
+        raise TypeError(
+            f"{request.method} {request.url.partition('?')[0]}: this connection returns whole"
+            " responses alone, so it reads no streams and no live lists; use rest(url) with"
+            " httpx(), aiohttp() or fetch() without a function"
+        )
 
 
 class BrowserTransport(FetchTransport):
@@ -90,7 +112,7 @@ class BrowserTransport(FetchTransport):
         super().__init__(cast("Any", pyfetch))  # only Pyodide has its type
         self._new_controller: Callable[[], Any] = AbortController.new  # pyright: ignore[reportUnknownMemberType]  # only browsers have its type
 
-    async def exchange(self, request: Request, options: SendOptions) -> Response:
+    async def exchange(self, request: Request, options: SendOptions) -> Received:
         """Send a request and return the response."""
         # A cancelled coroutine alone would leave the request running in the browser.
         controller = self._new_controller()
@@ -101,63 +123,56 @@ class BrowserTransport(FetchTransport):
             controller.abort()
             raise
 
+    def stream(
+        self, request: Request, options: SendOptions, response: Any, headers: Mapping[str, str]
+    ) -> AsyncResponseStream:
+        """Return a response that is read part by part."""
+        reader = response.js_response.body.getReader()
 
-class ThreadTransport(AsyncTransport[Request, Response]):
+        async def read() -> bytes:
+            try:
+                part = await reader.read()
+            except Exception as error:  # noqa: BLE001  # only Pyodide has the class of JavaScript's errors
+                failure = connection_failed(request, error)
+                raise failure from failure.__cause__
+            return b"" if part.done else bytes(part.value.to_bytes())
+
+        return self.watch(
+            AsyncResponseStream(request, response.status, headers, options, read, reader.cancel)
+        )
+
+    async def close(self) -> None:
+        """End the streams."""
+        await self.end_streams()
+
+
+class ThreadTransport(AsyncTransport[Request, Received]):
     """Sends with the standard library, in threads; cancelling a call closes its connection."""
 
     def __init__(self) -> None:
         self._open: tuple[ConnectionPool, ThreadPoolExecutor] | None = None
 
-    async def exchange(self, request: Request, options: SendOptions) -> Response:
+    async def exchange(self, request: Request, options: SendOptions) -> Received:
         """Send a request and return the response."""
         from alula.client._pool import Exchange  # noqa: PLC0415  # slow to load
 
         _refuse_more(options.extra)
         pool, threads = self._opened()
-        exchange = Exchange(pool, request, options.timeout, options.max_size)
+        exchange = Exchange(pool, request, options)
+        running = threads.submit(exchange.run)
         try:
-            return await asyncio.get_running_loop().run_in_executor(threads, exchange.run)
+            response = await asyncio.wrap_future(running)
         except asyncio.CancelledError:
             exchange.abort()
+            running.add_done_callback(lambda _: exchange.close())  # a stream that nobody reads
             raise
-
-    async def stream(
-        self, request: Request, options: SendOptions, take: Callable[[bytes], object]
-    ) -> Response:
-        """Send a request, and pass the parts of its response on as they arrive."""
-        from alula.client._pool import Exchange  # noqa: PLC0415  # slow to load
-
-        _refuse_more(options.extra)
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[Response] = loop.create_future()
-
-        def tell(call: Callable[..., object], value: object) -> None:
-            with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(lambda: None if ended.done() else call(value))
-
-        def pass_on(part: bytes) -> None:
-            try:
-                take(part)
-            except Exception as error:  # noqa: BLE001  # it is raised where it is awaited
-                ended.set_exception(error)
-
-        def run() -> None:
-            try:
-                response = exchange.run()
-            except Exception as error:  # noqa: BLE001  # it is raised where it is awaited
-                tell(ended.set_exception, error)
-            else:
-                tell(ended.set_result, response)
-
-        pool = self._opened()[0]
-        exchange = Exchange(pool, request, None, options.max_size, partial(tell, pass_on))
-        # A thread of its own, and a daemon: a stream lasts, and must not keep a script alive.
-        threading.Thread(target=run, name="alula-stream", daemon=True).start()
-        try:
-            return await ended
-        except BaseException:
-            exchange.abort()
-            raise
+        if not isinstance(response, ResponseStream):
+            return response
+        thread = _StreamThread(exchange)
+        status, headers = response.status, response.headers
+        return self.watch(
+            AsyncResponseStream(request, status, headers, options, thread.read, thread.close)
+        )
 
     def _opened(self) -> tuple[ConnectionPool, ThreadPoolExecutor]:
         if self._open is None:
@@ -171,6 +186,7 @@ class ThreadTransport(AsyncTransport[Request, Response]):
 
     async def close(self) -> None:
         """Close the idle connections and end the threads."""
+        await self.end_streams()
         if self._open is not None:
             (pool, threads), self._open = self._open, None
             # A thread may still connect for a cancelled call; the event loop must not wait for it.
@@ -178,7 +194,49 @@ class ThreadTransport(AsyncTransport[Request, Response]):
             pool.close()
 
 
-class SocketTransport(BlockingTransport[Request, Response]):
+class _StreamThread:
+    """Reads a stream in a thread of its own, when its parts are asked for.
+
+    A daemon, and none of the threads that send: a stream lasts, and must not keep a script alive.
+
+    Args:
+        exchange: Its request.
+    """
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._loop = asyncio.get_running_loop()
+        self._asked: SimpleQueue[asyncio.Future[bytes] | None] = SimpleQueue()
+        threading.Thread(target=self._run, name="alula-stream", daemon=True).start()
+
+    async def read(self) -> bytes:
+        """Return the next part, an empty one at the end."""
+        part: asyncio.Future[bytes] = self._loop.create_future()
+        self._asked.put(part)
+        return await part
+
+    async def close(self) -> None:
+        """End the request and the thread; does not wait for it."""
+        self._exchange.abort_stream()
+        self._asked.put(None)
+
+    def _run(self) -> None:
+        while (part := self._asked.get()) is not None:
+            try:
+                tell = partial(part.set_result, self._exchange.read_part())
+            except Exception as error:  # noqa: BLE001  # it is raised where it is awaited
+                tell = partial(part.set_exception, error)
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(_tell, tell)
+        self._exchange.close()
+
+
+def _tell(tell: Callable[[], object]) -> None:
+    with suppress(asyncio.InvalidStateError):  # nobody waits for it any more
+        tell()
+
+
+class SocketTransport(BlockingTransport[Request, Received]):
     """Sends with the standard library, in the thread that calls.
 
     A `Portal` would hand each call to its event loop, which would hand it to a thread: twice the
@@ -188,21 +246,27 @@ class SocketTransport(BlockingTransport[Request, Response]):
     def __init__(self) -> None:
         self._pool: PerProcess[ConnectionPool] = PerProcess(_new_pool)
 
-    async def send(self, request: Request, options: SendOptions) -> Response:
+    async def send(self, request: Request, options: SendOptions) -> Received:
         """Send a request and return the response; a signal closes its connection."""
         from alula.client._pool import Exchange  # noqa: PLC0415  # slow to load
 
         _refuse_more(options.extra)
-        exchange = Exchange(self._pool.get(), request, options.timeout, options.max_size)
+        exchange = Exchange(self._pool.get(), request, options)
         if options.signal is None:
             return exchange.run()
         if options.signal.aborted:
             raise aborted_error(request)
         forget = options.signal.listen(exchange.abort)
         try:
-            return exchange.run()
-        finally:
+            response = exchange.run()
+        except BaseException:
             forget()
+            raise
+        if isinstance(response, ResponseStream):
+            response.on_close.append(forget)
+        else:
+            forget()
+        return response
 
     async def close(self) -> None:
         """Close the idle connections."""

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from alula.client._codec import Request, Response
+from alula.client._failures import connection_failed, timed_out, too_large
 from alula.client._portal import transport_for
-from alula.client._transport import (
-    READS,
-    AsyncTransport,
-    BlockingTransport,
-    SendOptions,
-    Transport,
-    connection_failed,
-    timed_out,
-    too_large,
+from alula.client._response_stream import (
+    AsyncResponseStream,
+    BlockingResponseStream,
+    Received,
+    is_event_stream,
 )
+from alula.client._send_options import SendOptions
+from alula.client._transport import READS, AsyncTransport, BlockingTransport, Transport
 
 try:
     import httpx2
@@ -31,11 +31,10 @@ except ImportError as error:
 __all__ = ["BlockingHttpxTransport", "HttpxTransport", "make_httpx_transport"]
 
 _FAILURES = (httpx2.TransportError, httpx2.DecodingError)
-_OK: Final = 200
 _LOST = (httpx2.ReadError, httpx2.RemoteProtocolError, httpx2.WriteError)
 
 
-def make_httpx_transport(client: object, *, synchronous: bool) -> Transport[Request, Response]:
+def make_httpx_transport(client: object, *, synchronous: bool) -> Transport[Request, Received]:
     """Return the transport for a client of httpx2.
 
     Args:
@@ -95,10 +94,10 @@ class _Exchange(ABC):
     @abstractmethod
     async def receive(
         self, received: _Received, request: Request, options: SendOptions
-    ) -> Response:
+    ) -> Received:
         """Send a request once and return the response."""
 
-    async def exchange(self, request: Request, options: SendOptions) -> Response:
+    async def exchange(self, request: Request, options: SendOptions) -> Received:
         """Send a request and return the response."""
         retry = self._had_response and request.method in READS
         while True:
@@ -116,7 +115,7 @@ class _Exchange(ABC):
                 self._had_response |= received.head is not None
 
 
-class HttpxTransport(_Exchange, AsyncTransport[Request, Response]):
+class HttpxTransport(_Exchange, AsyncTransport[Request, Received]):
     """Sends with an ``httpx2.AsyncClient``.
 
     Args:
@@ -135,29 +134,24 @@ class HttpxTransport(_Exchange, AsyncTransport[Request, Response]):
 
     async def receive(
         self, received: _Received, request: Request, options: SendOptions
-    ) -> Response:
+    ) -> Received:
         """Send a request once and return the response."""
-        async with self._opened().stream(**_arguments(request, options)) as head:
+        async with AsyncExitStack() as stack:
+            arguments = _arguments(request, options)
+            head = await stack.enter_async_context(self._opened().stream(**arguments))
             received.head = head
+            if is_event_stream(head.status_code, head.headers):
+                chunks = head.aiter_bytes()
+                read = partial(_next_chunk, request, chunks)
+                close = stack.pop_all().aclose
+                return self.watch(
+                    AsyncResponseStream(
+                        request, head.status_code, head.headers, options, read, close
+                    )
+                )
             async for chunk in head.aiter_bytes():
                 received.add(chunk)
             return received.whole(head)
-
-    async def stream(
-        self, request: Request, options: SendOptions, take: Callable[[bytes], object]
-    ) -> Response:
-        """Send a request, and pass the parts of its response on as they arrive."""
-        arguments: dict[str, Any] = {"timeout": None, **_arguments(request, options)}
-        received = _Received(request, options.max_size)
-        try:
-            async with self._opened().stream(**arguments) as head:
-                add = take if head.status_code == _OK else received.add
-                async for chunk in head.aiter_bytes():
-                    add(chunk)
-                return received.whole(head)
-        except _FAILURES as error:
-            failure = _failure(request, error, None)
-            raise failure from failure.__cause__
 
     def _opened(self) -> httpx2.AsyncClient:
         client = self._users_client or self._client
@@ -168,6 +162,7 @@ class HttpxTransport(_Exchange, AsyncTransport[Request, Response]):
 
     async def close(self) -> None:
         """Close the client; see ``closes_users_client``."""
+        await self.end_streams()
         if self._client is not None:
             client, self._client = self._client, None
             await client.aclose()
@@ -175,7 +170,7 @@ class HttpxTransport(_Exchange, AsyncTransport[Request, Response]):
             await self._users_client.aclose()
 
 
-class BlockingHttpxTransport(_Exchange, BlockingTransport[Request, Response]):
+class BlockingHttpxTransport(_Exchange, BlockingTransport[Request, Received]):
     """Sends with an ``httpx2.Client`` of the user, in the thread that calls.
 
     Only httpx2's own timeouts end such a request.
@@ -190,7 +185,7 @@ class BlockingHttpxTransport(_Exchange, BlockingTransport[Request, Response]):
         super().__init__()
         self._client = client
 
-    async def send(self, request: Request, options: SendOptions) -> Response:
+    async def send(self, request: Request, options: SendOptions) -> Received:
         """Send a request and return the response.
 
         Raises:
@@ -205,14 +200,36 @@ class BlockingHttpxTransport(_Exchange, BlockingTransport[Request, Response]):
 
     async def receive(
         self, received: _Received, request: Request, options: SendOptions
-    ) -> Response:
+    ) -> Received:
         """Send a request once and return the response, without waiting in an event loop."""
         arguments = _arguments(request, options)
-        with self._client.stream(**arguments, timeout=options.timeout) as head:
+        with ExitStack() as stack:
+            opened = self._client.stream(**arguments, timeout=options.timeout)
+            head = stack.enter_context(opened)
             received.head = head
+            if is_event_stream(head.status_code, head.headers):
+                read = partial(_next_chunk_now, request, options, head.iter_bytes())
+                close = stack.pop_all().close
+                return BlockingResponseStream(head.status_code, head.headers, options, read, close)
             for chunk in head.iter_bytes():
                 received.add(chunk)
             return received.whole(head)
+
+
+async def _next_chunk(request: Request, chunks: AsyncIterator[bytes]) -> bytes:
+    try:
+        return await anext(chunks, b"")
+    except _FAILURES as error:
+        failure = _failure(request, error, None)
+        raise failure from failure.__cause__
+
+
+def _next_chunk_now(request: Request, options: SendOptions, chunks: Iterator[bytes]) -> bytes:
+    try:
+        return next(chunks, b"")
+    except _FAILURES as error:
+        failure = _failure(request, error, options.timeout)
+        raise failure from failure.__cause__
 
 
 def _arguments(request: Request, options: SendOptions) -> dict[str, Any]:

@@ -4,81 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
 from alula._context import Params
 from alula.client._codec import Request, Response
+from alula.client._event_parser import EventParser, StreamedEvent
 from alula.client._live_list import ListSink, closed_error, is_final
 from alula.client._retries import backoff
+from alula.client._send_options import SILENCE
 from alula.errors import BadGateway, FrameworkError, Unavailable
 from alula.types import is_mapping
 
-__all__ = ["EventParser", "StreamConnection", "StreamFeed"]
-
-SILENCE: Final = 60.0
-"""Seconds without a byte after which a stream is dead; servers send comments more often."""
-
-
-class StreamedEvent(NamedTuple):
-    """An event of a stream.
-
-    Attributes:
-        kind: Its name.
-        data: Its data, as text.
-        id: The last id of the stream so far, None without one.
-    """
-
-    kind: str
-    data: str
-    id: str | None
-
-
-class EventParser:
-    r"""Reads server-sent events from the parts of a response, without I/O.
-
-    Args:
-        limit: The largest event, in bytes.
-
-    Examples:
-        >>> parser = EventParser(1_000)
-        >>> [*parser.feed(b"event: left\ndata: {}\n")]
-        []
-        >>> [*parser.feed(b"id: 5\n\n")]
-        [StreamedEvent(kind='left', data='{}', id='5')]
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._buffer = b""
-        self._kind = ""
-        self._data: list[str] = []
-        self._size = 0
-        self._id: str | None = None
-
-    def feed(self, part: bytes) -> Iterator[StreamedEvent]:
-        """Yield the events that a part completes.
-
-        Raises:
-            BadGateway: An event is too large.
-        """
-        *lines, self._buffer = (self._buffer + part).split(b"\n")
-        for line in lines:
-            field, _, value = line.rstrip(b"\r").decode("utf-8", "replace").partition(":")
-            value = value.removeprefix(" ")
-            self._size += len(line)
-            if field == "event":
-                self._kind = value
-            elif field == "data":
-                self._data.append(value)
-            elif field == "id":
-                self._id = value
-            elif line in {b"", b"\r"}:
-                if self._data:
-                    yield StreamedEvent(self._kind or "message", "\n".join(self._data), self._id)
-                self._kind, self._data, self._size = "", [], 0
-        if self._size + len(self._buffer) > self._limit:
-            raise BadGateway("an event of the called server is too large")
+__all__ = ["StreamConnection", "StreamFeed"]
 
 
 class StreamConnection(Protocol):

@@ -15,20 +15,20 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from alula.client._codec import Request, Response
-from alula.client._transport import (
-    READS,
-    aborted_error,
-    connection_failed,
-    timed_out,
-    too_large,
+from alula.client._failures import aborted_error, connection_failed, timed_out, too_large
+from alula.client._response_stream import (
+    BlockingResponseStream,
+    Received,
+    is_event_stream,
 )
-from alula.errors import Unavailable
+from alula.client._send_options import SendOptions
+from alula.client._transport import READS
+from alula.errors import FrameworkError, Unavailable
 
 __all__ = ["ConnectionPool", "Exchange"]
 
 _CHUNK = 65_536  # bytes
 _MAX_IDLE = 16  # connections to one server
-_OK = 200
 _FIRST_FINAL_STATUS = 200  # 1xx responses are interim (RFC 9110, 15.2)
 _MAX_INTERIM_RESPONSES = 10
 
@@ -41,29 +41,28 @@ class Exchange:
     Args:
         pool: The pool of connections.
         request: The request.
-        timeout: Seconds for the whole exchange, None for no limit.
-        limit: The largest body of the response, in bytes.
-        take: Called with each part of a response with status 200, which is not kept then.
+        options: How it is sent.
     """
 
     def __init__(
         self,
         pool: ConnectionPool,
         request: Request,
-        timeout: float | None,
-        limit: int,
-        take: Callable[[bytes], object] | None = None,
+        options: SendOptions,
     ) -> None:
         self._pool = pool
         self._request = request
-        self._timeout = timeout
-        self._limit = limit
-        self._take = take
-        self._until = None if timeout is None else time.monotonic() + timeout
+        self._options = options
+        self._until: float | None = None
+        self._begin_time_limit(options.timeout)
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._aborted = False
         self._has_response = False
+        # Of a stream: its connection, and where to keep it once the stream was read.
+        self._streamed: tuple[http.client.HTTPResponse, http.client.HTTPConnection, Origin] | None
+        self._streamed = None
+        self._is_whole = False
 
     def abort(self) -> None:
         """Close the connection under the request, from any thread."""
@@ -73,8 +72,13 @@ class Exchange:
                 with suppress(OSError):  # it may be closed already
                     self._socket.shutdown(socket.SHUT_RDWR)
 
-    def run(self) -> Response:
-        """Send the request and return the response.
+    def abort_stream(self) -> None:
+        """Do the same as `abort`, unless the stream was read to its end."""
+        if not self._is_whole:
+            self.abort()
+
+    def run(self) -> Received:
+        """Send the request and return the response; of a stream, when its head is there.
 
         Raises:
             Unavailable: No connection could be made, or it broke.
@@ -97,40 +101,86 @@ class Exchange:
                     raise
         return self._run_on(self._pool.new(origin), origin)
 
-    def _run_on(self, connection: http.client.HTTPConnection, origin: Origin) -> Response:
+    def _run_on(self, connection: http.client.HTTPConnection, origin: Origin) -> Received:
         request = self._request
         parts = urlsplit(request.url)
         response: http.client.HTTPResponse | None = None
-        whole = False
         try:
             self._watch(connection)
             path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
             connection.request(request.method, path, request.body, request.headers)
             response = connection.getresponse()
             self._has_response = True
-            body = self._read(response)
-            whole = not response.will_close and response.status >= _FIRST_FINAL_STATUS
             headers: Any = response.headers  # a mapping in all but name
+            if is_event_stream(response.status, headers):
+                self._streamed = response, connection, origin
+                return BlockingResponseStream(
+                    response.status, headers, self._options, self.read_part, self.close
+                )
+            body = self._read(response)
+            self._is_whole = _is_reusable(response)
             return Response(response.status, headers, body)
         except (OSError, http.client.HTTPException) as error:
-            if self._aborted:
-                failure = aborted_error(request)
-            elif isinstance(error, TimeoutError):
-                failure = timed_out(request, self._timeout)
-            else:
-                failure = connection_failed(request, error)
+            failure = self._failure(error)
             raise failure from failure.__cause__
         finally:
-            if response is not None:
-                # The response may hold the socket open on its own.
-                response.close()
-            with self._lock:
-                self._socket = None
-                whole = whole and not self._aborted
-            if whole:
-                self._pool.give_back(origin, connection)
-            else:
-                connection.close()
+            if self._streamed is None:
+                self._release(response, connection, origin)
+
+    def _failure(self, error: Exception) -> FrameworkError:
+        if self._aborted:
+            return aborted_error(self._request)
+        if isinstance(error, TimeoutError):
+            return timed_out(self._request, self._options.timeout)
+        return connection_failed(self._request, error)
+
+    def _release(
+        self,
+        response: http.client.HTTPResponse | None,
+        connection: http.client.HTTPConnection,
+        origin: Origin,
+    ) -> None:
+        """Keep the connection for a later request if the response is whole, or close it."""
+        if response is not None:
+            # The response may hold the socket open on its own.
+            response.close()
+        with self._lock:
+            self._socket = None
+            whole = self._is_whole and not self._aborted
+        if whole:
+            self._pool.give_back(origin, connection)
+        else:
+            connection.close()
+
+    def read_part(self) -> bytes:
+        """Return the next part of a stream, an empty one at its end.
+
+        Raises:
+            Unavailable: The connection broke.
+            Timeout: It took too long.
+            Aborted: It was aborted.
+        """
+        assert self._streamed is not None  # noqa: S101  # for type checkers
+        response = self._streamed[0]
+        self._begin_time_limit(self._options.silence)
+        try:
+            part = response.read1(_CHUNK)
+            if not part:
+                self._check_end(response)
+                self._is_whole = _is_reusable(response)
+            return part
+        except (OSError, http.client.HTTPException) as error:
+            failure = self._failure(error)
+            raise failure from failure.__cause__
+
+    def close(self) -> None:
+        """End a stream."""
+        if self._streamed is not None:
+            streamed, self._streamed = self._streamed, None
+            self._release(*streamed)
+
+    def _begin_time_limit(self, seconds: float | None) -> None:
+        self._until = None if seconds is None else time.monotonic() + seconds
 
     def _watch(self, connection: http.client.HTTPConnection) -> None:
         """Connect where that was not done, and let the socket be closed from elsewhere."""
@@ -156,29 +206,34 @@ class Exchange:
         return seconds
 
     def _read(self, response: http.client.HTTPResponse) -> bytes:
-        if response.length is not None and response.length > self._limit:
-            raise too_large(self._request, self._limit)
+        limit = self._options.max_size
+        if response.length is not None and response.length > limit:
+            raise too_large(self._request, limit)
         parts: list[bytes] = []
         size = 0
-        take = self._take if response.status == _OK else None
         while part := response.read1(_CHUNK):
-            if take is not None:
-                take(part)
-                continue
             parts.append(part)
             size += len(part)
-            if size > self._limit:
-                raise too_large(self._request, self._limit)
+            if size > limit:
+                raise too_large(self._request, limit)
+        self._check_end(response)
+        if response.length is None and not response.chunked and not parts:
+            # An early end of the head looks the same as such an empty body, so it is an error.
+            raise http.client.RemoteDisconnected("the response ended before its body")
+        return b"".join(parts)
+
+    def _check_end(self, response: http.client.HTTPResponse) -> None:
         # A body without a length that ends with its connection looks complete.
         if self._aborted:
             raise ConnectionAbortedError
         # read1 takes an early end of the body for its end.
         if response.length:
             raise http.client.IncompleteRead(b"", response.length)
-        if response.length is None and not response.chunked and not parts and take is None:
-            # An early end of the head looks the same as such an empty body, so it is an error.
-            raise http.client.RemoteDisconnected("the response ended before its body")
-        return b"".join(parts)
+
+
+def _is_reusable(response: http.client.HTTPResponse) -> bool:
+    """Tell whether the connection can be used again after the whole response."""
+    return not response.will_close and response.status >= _FIRST_FINAL_STATUS
 
 
 class _TimedReader(io.RawIOBase):

@@ -14,14 +14,11 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
+from alula.client._failures import connection_failed
 from alula.client._per_process import PerProcess
-from alula.client._transport import (
-    AsyncTransport,
-    BlockingTransport,
-    SendOptions,
-    Transport,
-    connection_failed,
-)
+from alula.client._response_stream import AsyncResponseStream, ResponseStream
+from alula.client._send_options import SendOptions
+from alula.client._transport import AsyncTransport, BlockingTransport, Transport
 
 __all__ = ["Portal", "transport_for"]
 
@@ -50,12 +47,25 @@ class Portal(BlockingTransport[Any, Any], Generic[TransportT]):
     async def send(self, request: Any, options: SendOptions) -> Any:
         """Send a request and return the response; an interrupt cancels it.
 
+        A stream is read in the event loop, too.
+
         Raises:
             FrameworkError: As `Transport.send`; `Unavailable` if another thread closes the client.
             RuntimeError: It is called in the event loop of this client.
         """
+        response = self.run_for(request, lambda transport: transport.send(request, options))
+        if isinstance(response, AsyncResponseStream):
+            return _PortalStream(self, response)
+        return response
+
+    def run_for(self, request: Any, call: Callable[[TransportT], Coroutine[Any, Any, T]]) -> T:
+        """Do the same as `run`, for a request.
+
+        Raises:
+            Unavailable: Another thread closes the client.
+        """
         try:
-            return self.run(lambda transport: transport.send(request, options))
+            return self.run(call)
         except concurrent.futures.CancelledError:
             failure = connection_failed(request, ConnectionError("the client was closed"))
             raise failure from failure.__cause__
@@ -74,6 +84,36 @@ def transport_for(
 ) -> Transport[Any, Any]:
     """Return what an asynchronous or a synchronous client sends with."""
     return Portal(make) if synchronous else make()
+
+
+class _PortalStream(ResponseStream):
+    """A response that is read in the event loop of a portal.
+
+    Args:
+        portal: The portal.
+        stream: The response there.
+    """
+
+    def __init__(self, portal: Portal[Any], stream: AsyncResponseStream) -> None:
+        super().__init__(stream.status, stream.headers, stream.max_size)
+        self._portal = portal
+        self._stream = stream
+
+    async def read(self) -> bytes:
+        """Return the next part (see `ResponseStream`)."""
+        stream = self._stream
+        if stream.is_closed:  # that waits for nothing, and its event loop may have ended
+            return await stream.read()
+        return self._portal.run_for(stream.request, lambda _: stream.read())
+
+    async def aclose(self) -> None:
+        """End the request."""
+        if not self._stream.is_closed:
+            self._portal.run(lambda _: self._stream.aclose())
+
+    def close_soon(self) -> None:
+        """End the request, from any thread and without waiting."""
+        self._stream.close_soon()
 
 
 class _ProcessPortal(Generic[TransportT]):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from alula._context import Params
+from alula._item_stream import ItemStream
 from alula._user_code import explain_twin
 from alula.client._codec import (
     DefaultHeaders,
@@ -29,6 +32,8 @@ from alula.client._fetch import (
 from alula.client._live_list import ListSink
 from alula.client._live_stream import StreamFeed
 from alula.client._portal import Portal, transport_for
+from alula.client._response_stream import Received, ResponseStream
+from alula.client._streamed_items import ReceivedItems
 from alula.client._transport import REPEATABLE, Transport
 from alula.types import Id
 
@@ -74,7 +79,7 @@ class Rest:
             ValueError: An option is not valid.
         """
 
-        def make(synchronous: bool) -> Transport[Request, Response]:
+        def make(synchronous: bool) -> Transport[Request, Received]:
             if synchronous and in_browser():
                 raise TypeError(
                     "a synchronous client would block the browser; use create_client() here"
@@ -109,7 +114,7 @@ class Rest:
         """
         from alula.client._httpx import make_httpx_transport  # noqa: PLC0415  # an extra
 
-        def make(synchronous: bool) -> Transport[Request, Response]:
+        def make(synchronous: bool) -> Transport[Request, Received]:
             return make_httpx_transport(client, synchronous=synchronous)
 
         return RestConnection(self.base, make, options, service_class)
@@ -135,7 +140,7 @@ class Rest:
         """
         from alula.client._aiohttp import AiohttpTransport  # noqa: PLC0415  # an extra
 
-        def make(synchronous: bool) -> Transport[Request, Response]:
+        def make(synchronous: bool) -> Transport[Request, Received]:
             if synchronous and session is not None:
                 raise TypeError(
                     "a synchronous client has an event loop of its own, and an"
@@ -174,9 +179,14 @@ class RestConnection(Connection):
         """Return the HTTP request of a call (see `request_for`)."""
         return request_for(f"{self.base}/{name}", method, id, data, params, self._headers)
 
-    def read(self, request: Request, response: Response) -> object:
-        """Return the result in a response (see `read_response`)."""
-        return read_response(request, response)
+    def read(self, request: Request, response: Received) -> object:
+        """Return the result in a response (see `read_response`), or a stream of items."""
+        if not isinstance(response, ResponseStream):
+            return read_response(request, response)
+        items = ReceivedItems(request, response)
+        if self._synchronous:
+            return items
+        return ItemStream(items, f"{request.method} {request.url.partition('?')[0]}")
 
     # -- live lists ----------------------------------------------------------------------------
 
@@ -212,8 +222,14 @@ class RestConnection(Connection):
     async def stream(self, request: Request, take: Callable[[bytes], object]) -> Response:
         """Send a request, and pass the parts of a successful response on as they arrive."""
         transport: Any = self._portal().transport if self._synchronous else self._transport
-        response: Response = await transport.stream(request, self._default_options, take)
-        return response
+        options = replace(self._default_options, timeout=None)  # silence ends it
+        response: Received = await transport.send(request, options)
+        if not isinstance(response, ResponseStream):
+            return response
+        async with aclosing(response):
+            while part := await response.read():
+                take(part)
+        return Response(response.status, response.headers, b"")
 
     def _portal(self) -> Portal[Any]:
         """Return what a synchronous client reads lists with: it has an event loop."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from alula._context import GivenParams, Params
+from alula._item_stream import is_stream
 from alula.client._client_service import ClientService, Given, Progress, RawQuery
 from alula.client._live_list import SyncLiveList
 from alula.client._socketio import ServiceEvents, SyncEventStream
+from alula.client._streamed_items import SyncItemStream
 from alula.client._transport import run_sync
 from alula.types import Id, Page, RecordType, ScalarId
 
@@ -49,13 +51,13 @@ class SyncService:
         self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
     ) -> Any:
         """Return the records that the query selects: a list, or a page."""
-        return run_sync(self.handle.find(params, query=query, **given))
+        return _result_of(self.handle.find(params, query=query, **given))
 
     def get(
         self, id: Id, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
     ) -> Any:
         """Return one record. Raises `NotFound` if it does not exist."""
-        return run_sync(self.handle.get(id, params, query=query, **given))
+        return _result_of(self.handle.get(id, params, query=query, **given))
 
     def create(
         self,
@@ -66,7 +68,7 @@ class SyncService:
         **given: Unpack[GivenParams],
     ) -> Any:
         """Create one record from a mapping, or several from a list of them; return them."""
-        return run_sync(self.handle.create(data, params, query=query, **given))
+        return _result_of(self.handle.create(data, params, query=query, **given))
 
     def update(
         self,
@@ -78,7 +80,7 @@ class SyncService:
         **given: Unpack[GivenParams],
     ) -> Any:
         """Replace a record by ``data``; return it."""
-        return run_sync(self.handle.update(id, data, params, query=query, **given))
+        return _result_of(self.handle.update(id, data, params, query=query, **given))
 
     def patch(
         self,
@@ -90,13 +92,13 @@ class SyncService:
         **given: Unpack[GivenParams],
     ) -> Any:
         """Merge ``data`` into a record, or with id None into all that the query selects."""
-        return run_sync(self.handle.patch(id, data, params, query=query, **given))
+        return _result_of(self.handle.patch(id, data, params, query=query, **given))
 
     def remove(
         self, id: Id, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
     ) -> Any:
         """Remove a record, or with id None all that the query selects; return the removed."""
-        return run_sync(self.handle.remove(id, params, query=query, **given))
+        return _result_of(self.handle.remove(id, params, query=query, **given))
 
     def call(
         self,
@@ -109,7 +111,7 @@ class SyncService:
         **given: Unpack[GivenParams],
     ) -> Any:
         """Call any method by its name and return its result."""
-        return run_sync(self.handle.call(method, id, data, params, query=query, **given))
+        return _result_of(self.handle.call(method, id, data, params, query=query, **given))
 
     def iterate(
         self,
@@ -165,6 +167,15 @@ class SyncService:
         method.__name__, method.__qualname__ = name, f"SyncService.{name}"
         method.__doc__ = f"Call the custom method `{name}` with ``(data, params)``."
         return method
+
+
+def _result_of(call: Coroutine[Any, Any, Any]) -> Any:
+    """Run a call and return its result; of a stream, what blocks until the next item is there."""
+    result = run_sync(call)
+    if not is_stream(result):
+        return result
+    items: SyncItemStream[Any] = SyncItemStream(result)
+    return items
 
 
 class TypedSyncService(SyncService, Generic[RecordType]):

@@ -10,27 +10,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from alula.client._abort import Aborted, AbortSignal
-from alula.client._codec import Sendable, with_request_error
-from alula.errors import BadGateway, FrameworkError, Timeout, Unavailable
+from alula.client._abort import AbortSignal
+from alula.client._codec import Sendable
+from alula.client._failures import aborted_error, connection_failed, timed_out
+from alula.client._response_stream import AsyncResponseStream
+from alula.client._send_options import SendOptions
+from alula.errors import FrameworkError
 
 __all__ = [
     "READS",
     "REPEATABLE",
     "AsyncTransport",
     "BlockingTransport",
-    "SendOptions",
     "Transport",
-    "aborted_error",
-    "connection_failed",
     "run_sync",
-    "timed_out",
-    "too_large",
 ]
 
 T = TypeVar("T")
@@ -50,28 +48,11 @@ carried out the first request, and a second ``remove`` would find nothing.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class SendOptions:
-    """How one request is sent.
-
-    Attributes:
-        timeout: Seconds for the whole exchange, None for no limit.
-        max_size: The largest body that a response may have, in bytes.
-        signal: Aborts the request.
-        extra: Options that go to the HTTP library unchanged.
-    """
-
-    timeout: float | None = None
-    max_size: int = 0
-    signal: AbortSignal | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
 class Transport(Protocol[Sent_contra, Received_co]):
     """What a connection sends its requests with."""
 
     def send(self, request: Sent_contra, options: SendOptions) -> Coroutine[Any, Any, Received_co]:
-        """Send a request and return the whole response.
+        """Send a request and return the whole response, or a `ResponseStream`.
 
         Raises:
             Unavailable: No connection could be made, or it broke.
@@ -92,40 +73,35 @@ class Transport(Protocol[Sent_contra, Received_co]):
 class AsyncTransport(Generic[SentT, ReceivedT]):
     """A transport in an event loop: timeouts and signals are the same for every library."""
 
+    _streams: set[AsyncResponseStream] | None = None  # those that are open
+
     async def exchange(self, request: SentT, options: SendOptions) -> ReceivedT:
-        """Send a request and return the response; cancelling it closes its connection."""
+        """Send a request and return the response; cancelling it closes its connection.
+
+        Of a stream, only the head has arrived then; see `AsyncResponseStream`.
+        """
         raise NotImplementedError
 
-    async def stream(
-        self,
-        request: SentT,
-        options: SendOptions,  # noqa: ARG002  # of the interface
-        take: Callable[[bytes], object],  # noqa: ARG002  # of the interface
-    ) -> ReceivedT:
-        """Send a request, and pass the parts of its response on as they arrive.
+    def watch(self, stream: AsyncResponseStream) -> AsyncResponseStream:
+        """Return a stream, which `end_streams` then ends."""
+        if self._streams is None:
+            self._streams = set()
+        self._streams.add(stream)
+        stream.on_close.append(partial(self._streams.discard, stream))
+        return stream
 
-        Args:
-            request: The request.
-            options: How it is sent; its time limit does not hold here.
-            take: Called with each part of a response with status 200. Any other one is returned
-                whole.
-
-        Raises:
-            Unavailable: No connection could be made, or it broke.
-            TypeError: The library returns whole responses alone.
-        """
-        raise TypeError(
-            f"{request.method} {request.url.partition('?')[0]}: this connection returns whole"
-            " responses alone, so it has no live lists; use socketio(url), or rest(url) with"
-            " httpx(), aiohttp() or fetch() without a function"
-        )
+    async def end_streams(self) -> None:
+        """End the streams that are open, because the client is closed."""
+        for stream in [*(self._streams or ())]:
+            reason = ConnectionError("the client was closed")
+            await stream.end(connection_failed(stream.request, reason))
 
     def late(self, request: SentT, seconds: float | None) -> FrameworkError:
         """Return the error for a late response (see `timed_out`)."""
         return timed_out(request, seconds)
 
     def send(self, request: SentT, options: SendOptions) -> Coroutine[Any, Any, ReceivedT]:
-        """Send a request and return the whole response (see `Transport`)."""
+        """Send a request and return the response (see `Transport`)."""
         if options.signal is not None:
             return self._send_with_signal(request, options, options.signal)
         return self._send_in_time(request, options)
@@ -154,7 +130,9 @@ class AsyncTransport(Generic[SentT, ReceivedT]):
 
         forget = signal.listen(abort)
         try:
-            return await sending
+            response = await sending
+            if isinstance(response, AsyncResponseStream):
+                response.abort_by(signal)
         except asyncio.CancelledError:
             sending.cancel()
             # A caller that cancels this task as well must see its cancellation, not our error.
@@ -162,6 +140,8 @@ class AsyncTransport(Generic[SentT, ReceivedT]):
                 failure = aborted_error(request)
                 raise failure from failure.__cause__
             raise
+        else:
+            return response
         finally:
             forget()
 
@@ -210,37 +190,3 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
         "something in a call of a synchronous client waits for an event loop; write its hooks as"
         " plain functions, or use create_client()"
     )
-
-
-# The messages of these errors name no address: if one escapes from a hook of a server, that
-# server's clients read it. `RequestError`, their cause, has the details.
-
-
-def timed_out(request: Sendable, seconds: float | None) -> FrameworkError:
-    """Return the error for a late response; None means a time limit of the library's own."""
-    long = "too long" if seconds is None else f"longer than {seconds} seconds"
-    error = Timeout(f"the called server took {long}", {"timeout": seconds})
-    return with_request_error(error, request, f"took {long}")
-
-
-def connection_failed(request: Sendable, reason: BaseException) -> FrameworkError:
-    """Return the error for a connection that could not be made, or broke."""
-    error = Unavailable("the called server cannot be reached, or the connection broke")
-    what = f"failed: {str(reason) or type(reason).__name__}"
-    return with_request_error(error, request, what, reason=reason)
-
-
-def too_large(request: Sendable, limit: int) -> FrameworkError:
-    """Return the error for a response over the limit."""
-    error = BadGateway("the response of the called server is too large")
-    what = (
-        f"got a response larger than {limit} bytes; ask for fewer records, or raise the option"
-        " `max_response_size`"
-    )
-    return with_request_error(error, request, what)
-
-
-def aborted_error(request: Sendable) -> FrameworkError:
-    """Return the error for a request that its signal aborted."""
-    error = Aborted("the call was aborted by its signal")
-    return with_request_error(error, request, "was aborted by its signal")

@@ -69,7 +69,9 @@ class _Sending(NamedTuple):
     limits: StreamLimits
 
 
-_JSON: Final = frozenset({"*/*", "application/json"})
+_JSON: Final = frozenset(
+    {"*/*", "application/json", "application/json, text/event-stream;q=0.9"}  # Alula's own clients
+)
 """Headers Accept, whole, for which no other form of a result is looked for."""
 
 

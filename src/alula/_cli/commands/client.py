@@ -45,11 +45,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, Protocol, Required, TypedDict, overload
 
-from alula import Page
+from alula import Page, StreamedItems
 from alula.client import (
     Client,
     ClientService,
     SyncClient,
+    SyncItemStream,
     SyncService,
     TypedService,
     TypedSyncService,
@@ -79,7 +80,7 @@ _PYTHON_TYPES: Final = {
 # A service called `list` must not replace a name that the module itself uses.
 _NAMES_OF_THE_HEAD: Final = frozenset(
     {"Any", "Client", "ClientService", "Literal", "Mapping", "NotRequired", "Page", "Protocol"}
-    | {"Required", "SyncClient", "SyncService", "TypedDict"}
+    | {"Required", "StreamedItems", "SyncClient", "SyncItemStream", "SyncService", "TypedDict"}
     | {"TypedService", "TypedSyncService", "bool", "dict", "float", "int", "list", "overload"}
     | {"annotations", "str"}
 )

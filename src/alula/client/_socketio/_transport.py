@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from alula.client._connection import StoredSignIn
 from alula.client._retries import backoff
+from alula.client._send_options import SendOptions
 from alula.client._socketio._errors import NotConnected, not_connected, refused
 from alula.client._socketio._session import (
     LEAVE,
@@ -22,7 +23,7 @@ from alula.client._socketio._session import (
     Subscriber,
 )
 from alula.client._socketio._settings import SocketSettings
-from alula.client._transport import AsyncTransport, SendOptions
+from alula.client._transport import AsyncTransport
 from alula.errors import FrameworkError
 
 if TYPE_CHECKING:

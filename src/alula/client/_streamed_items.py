@@ -1,0 +1,123 @@
+"""The items of methods that stream, as a client gets them."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+from weakref import finalize
+
+from alula.client._codec import Request, Response, error_of_json, with_request_error
+from alula.client._event_parser import EventParser, StreamedEvent
+from alula.client._response_stream import ResponseStream
+from alula.client._transport import run_sync
+from alula.errors import BadGateway, FrameworkError
+
+__all__ = ["ReceivedItems", "SyncItemStream"]
+
+T = TypeVar("T")
+
+
+class ReceivedItems(AsyncIterator[Any]):
+    """The items in a response. It ends the request when it is closed or garbage-collected.
+
+    Args:
+        request: The request, for errors.
+        response: The response.
+    """
+
+    def __init__(self, request: Request, response: ResponseStream) -> None:
+        self._request = request
+        self._response = response
+        self._parser = EventParser(response.max_size)
+        self._events: deque[StreamedEvent] = deque()
+        self._forget = finalize(self, response.close_soon)
+        self._forget.atexit = False
+
+    async def __anext__(self) -> Any:
+        try:
+            while not self._events:
+                part = await self._response.read()
+                if not part:
+                    raise StopAsyncIteration
+                self._events.extend(self._parser.feed(part))
+            return self._item(self._events.popleft())
+        except FrameworkError:
+            await self.aclose()
+            raise
+
+    def _item(self, event: StreamedEvent) -> Any:
+        """Return the item in an event.
+
+        Raises:
+            FrameworkError: It is the error that has ended the stream, or it is not JSON.
+        """
+        try:
+            value = json.loads(event.data)
+        except (ValueError, RecursionError):
+            error = BadGateway("the called server sent an item that is not JSON")
+            what = f"got an item that is not JSON: {event.data[:200]}"
+            raise with_request_error(error, self._request, what) from error.__cause__
+        if event.kind == "error":
+            headers = self._response.headers
+            raise error_of_json(self._request, value, Response(502, headers, b""))
+        return value
+
+    async def aclose(self) -> None:
+        """End the request, without the items that wait."""
+        self._events.clear()
+        await self._response.aclose()
+
+
+class SyncItemStream(Iterator[T], Generic[T]):
+    """The items of a method that streams, for a synchronous client.
+
+    ``for item in service.ask(data)`` reads them. Leaving the loop ends the request at once if
+    nothing else has the stream; ``with`` and `close` end it in any case.
+
+    Args:
+        items: The items.
+
+    Examples:
+        ```python
+        from alula.client import create_sync_client, rest
+
+
+        def ask(text):
+            with create_sync_client().configure(rest("http://localhost:3030")) as client:
+                assistant = client.service("assistant", methods=["ask"])
+                with assistant.ask({"text": text}) as tokens:
+                    for token in tokens:
+                        print(token["text"])
+        ```
+    """
+
+    def __init__(self, items: AsyncIterator[Any]) -> None:
+        self._items = items
+
+    def __next__(self) -> T:
+        following: Any = anext(self._items)  # a coroutine, for any stream
+        try:
+            item: T = run_sync(following)
+        except StopAsyncIteration:
+            raise StopIteration from None
+        return item
+
+    def close(self) -> None:
+        """End the stream, and its request."""
+        close: Any = getattr(self._items, "aclose", None)
+        if close is not None:
+            run_sync(close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
