@@ -255,9 +255,9 @@ def test_knows_its_names():
 
 def test_finds_a_name_that_cannot_be():
     properties = {"passwrod": lambda: UNSET, "size": virtual(lambda: 1)}
-    with pytest.raises(ValueError, match=r"'passwrod'.*did you mean 'password'\?.*virtual"):
+    with pytest.raises(ValueError, match=r"'passwrod'.*virtual.*did you mean 'password'\?"):
         Resolver(properties, ["id", "password"])
-    with pytest.raises(ValueError, match=r"no such property: id, at\."):
+    with pytest.raises(ValueError, match=r"no such property .*; it has id, at$"):
         Resolver(properties, ["id", "at"])
     assert Resolver({"id": lambda: 1, "size": virtual(lambda: 1)}, ["id"]).names == ("id", "size")
 

@@ -137,8 +137,8 @@ class Resolver:
             if name not in known and name not in self.virtual_names:
                 raise ValueError(
                     f"there is a resolver for {name!r}, but the schema has no such property"
-                    + (did_you_mean(name, known) or f": {', '.join(known)}")
-                    + ". A computed one is marked by virtual(...)"
+                    " (mark a computed one by virtual(...))"
+                    + (did_you_mean(name, known) or f"; it has {', '.join(known)}")
                 )
 
     async def resolve(
