@@ -26,6 +26,7 @@ __all__ = [
     "SCALAR_TYPES",
     "STANDARD_METHODS",
     "UNSET",
+    "CheckedText",
     "Id",
     "Page",
     "Paginate",
@@ -88,6 +89,16 @@ class ScalarId(Hashable, Protocol):
     def __lt__(self, other: Any, /) -> Any:
         """Compare with another id."""
         ...
+
+
+class CheckedText(str):
+    """A text that the application has checked and changed itself, such as a hash of a password.
+
+    A schema says what may be sent. So schemas leave such a text of own code as it is, with its
+    class.
+    """
+
+    __slots__ = ()
 
 
 PAGE_NAMES: Final = frozenset({"total", "limit", "skip", "data"})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.authentication.building import login, make_app
+from pydantic import BaseModel, Field, SecretStr
+from tests.authentication.building import BCRYPT, login, make_app
 
 from alula import UNSET
-from alula.authentication import authenticate, password_hash
+from alula.adapters.memory import MemoryService
+from alula.authentication import HashedPassword, authenticate, password_hash
 from alula.errors import BadRequest
-from alula.schema import resolve, resolve_data, resolve_external
+from alula.schema import resolve, resolve_data, resolve_external, with_schema
 
 
 @pytest.fixture
@@ -74,3 +76,59 @@ async def test_hashes_are_renewed_without_being_hashed_again(app):
         assert await app.service("authentication").create(login())
     assert stored(app)["password"].startswith("$argon2id$")
     assert type(stored(app)["password"]) is str
+
+
+class Person(BaseModel):
+    email: str
+    password: SecretStr = Field(min_length=3, max_length=20)
+
+
+class Plain(BaseModel):
+    email: str
+    password: str = Field(max_length=20)
+
+
+TEXTS = {"email": {"type": "string"}, "password": {"type": "string", "maxLength": 20}}
+
+
+@pytest.mark.parametrize(
+    "model", [Person, Plain, {"properties": TEXTS}], ids=["secret", "text", "schema"]
+)
+class TestBehindASchema:
+    """A schema says which passwords clients may choose. A hash is none of them."""
+
+    @pytest.fixture
+    async def app(self, model):
+        ada = {"id": 1, "email": "ada@example.com", "password": BCRYPT}
+        users = MemoryService([ada], multi=True)
+        hashing = resolve({"password": password_hash("local")})
+        app = make_app(with_schema(users, model, data=hashing))
+        await app.setup()
+        return app
+
+    async def test_hashes_of_other_applications_are_renewed_once(self, app):
+        for _ in range(3):
+            await app.service("authentication").create(login(), provider="rest")
+        assert stored(app)["password"].startswith("$argon2id$")
+
+    async def test_own_code_stores_a_hash(self, app):
+        await app.service("users").patch(1, {"password": HashedPassword(BCRYPT), "email": "b"})
+        assert stored(app) == {"id": 1, "email": "b", "password": BCRYPT}
+
+    async def test_the_rest_of_such_a_change_is_checked(self, app):
+        with pytest.raises(BadRequest, match="/email"):
+            await app.service("users").patch(1, {"password": HashedPassword(BCRYPT), "email": 5})
+
+    @pytest.mark.parametrize("provider", [None, "rest"])
+    async def test_passwords_of_clients_and_of_own_code_are_checked(self, app, provider):
+        with pytest.raises(BadRequest, match="/password"):
+            await app.service("users").patch(1, {"password": "x" * 21}, provider=provider)
+        await app.service("users").patch(1, {"password": "right"}, provider=provider)
+        await app.service("authentication").create(login(), provider="rest")
+
+    async def test_a_whole_record_is_checked_with_its_hash(self, app):
+        with pytest.raises(BadRequest, match="/password"):
+            await app.service("users").create({"email": "c", "password": HashedPassword(BCRYPT)})
+        short = HashedPassword("$2b$04$short")
+        made = await app.service("users").create([{"email": "c", "password": short}])
+        assert [str(user["password"]) for user in made] == ["$2b$04$short"]

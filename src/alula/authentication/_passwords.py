@@ -25,6 +25,7 @@ from argon2.exceptions import VerificationError
 
 from alula._shares import Shares
 from alula.errors import Unavailable
+from alula.types import CheckedText
 
 __all__ = ["MAX_WAITING", "HashedPassword", "Passwords", "default_passwords"]
 
@@ -47,7 +48,7 @@ _MAX_STRETCH: Final = 4.0
 _PEAK_HALF_LIFE_SECONDS: Final = 60.0
 
 
-class HashedPassword(str):
+class HashedPassword(CheckedText):
     """A hash, which `hash_password` and `password_hash` leave as it is.
 
     JSON has no such type, so a client cannot pass a hash instead of a password.

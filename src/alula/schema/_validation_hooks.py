@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from alula._context import HookContext
@@ -15,7 +16,7 @@ from alula.schema._failures import MOST_LISTED, Failures, SchemaError, refusal
 from alula.schema._pydantic_models.query_model import QueryModel
 from alula.schema._resolvers.hooks import METHODS_WITH_DATA, Hook, Next
 from alula.schema._validators import AnyValidator, get_validator
-from alula.types import METHODS_WITHOUT_DATA, JSONValue, is_list, is_mapping
+from alula.types import METHODS_WITHOUT_DATA, CheckedText, JSONValue, is_list, is_mapping
 
 __all__ = ["name_as_stored", "validate_data", "validate_query"]
 
@@ -158,9 +159,12 @@ def validate_data(validator: object) -> Hook:
         data: JSONValue
         checker, data = checker_for(context.method), context.data
         if checker is None or context.method in METHODS_WITHOUT_DATA:
-            pass
-        elif not isinstance(data, list | tuple):
-            context.data = checker.validate(data)
+            return
+        validate = checker.validate
+        if context.params.provider is None:  # clients cannot send such texts
+            validate = partial(_without_checked_texts, checker, context.method)
+        if not isinstance(data, list | tuple):
+            context.data = validate(data)
         # The application itself may have more, such as an import.
         elif len(data) > MAX_RECORDS and context.params.provider is not None:
             raise BadRequest(f"The data has more than {MAX_RECORDS} records; send fewer at a time")
@@ -169,7 +173,7 @@ def validate_data(validator: object) -> Hook:
             failures: Failures = []
             for record in data:
                 try:
-                    records.append(checker.validate(record))
+                    records.append(validate(record))
                 except BadRequest as error:
                     if not is_list(error.data):
                         raise  # the record cannot be checked at all
@@ -187,6 +191,24 @@ def validate_data(validator: object) -> Hook:
         kinds=("before", "around"),
         ignores=METHODS_WITHOUT_DATA,
     )
+
+
+def _without_checked_texts(checker: AnyValidator, method: str, record: Any) -> Any:
+    """Check a record of own code, and keep each `CheckedText` of it.
+
+    A part of a record is checked without them: a hash may be longer than a password. A whole record
+    needs them.
+    """
+    kept: dict[str, CheckedText] = {}
+    if is_mapping(record):
+        kept = {name: value for name, value in record.items() if isinstance(value, CheckedText)}
+    if not kept:
+        return checker.validate(record)
+    if method == "patch":
+        rest = {name: value for name, value in record.items() if name not in kept}
+        return {**checker.validate(rest), **kept}
+    checked = checker.validate(record)
+    return {**checked, **{name: text for name, text in kept.items() if checked.get(name) == text}}
 
 
 def name_as_stored(rename: Callable[[Any], Any]) -> Hook:
