@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
@@ -284,3 +285,72 @@ class TestAuthentication:
         before = files_of(application)
         generate("authentication")
         assert files_of(application) == before
+
+
+class TestAccounts:
+    def test_what_is_added(self, generate, application):
+        generate("authentication")
+        before = files_of(application)
+        said = generate("accounts", "--totp", "--passkeys", "--api-keys")
+        after = files_of(application)
+        assert "The page is at\nhttp://localhost:3030/account" in said
+        assert "SHOP_BASE_URL=https://api.example" in said
+        is_sql = find_project(application).choices.sql
+        added = {path for path in after if path not in before}
+        assert added == {
+            f"services/accounts/{name}"
+            for name in ("__init__.py", "page.html", "service.py", "test_accounts.py")
+        } | ({"services/accounts/tables.py"} if is_sql else set())
+        # Lines of these get longer.
+        longer = {path: after[path] for path in ("pyproject.toml", "services/users/schema.py")}
+        changed = changes({**before, **longer}, after)
+        assert changed["services/__init__.py"] == [
+            "from services.accounts.service import add_accounts",
+            "    app.configure(add_accounts)",
+        ]
+        users = after["services/users/schema.py"]
+        assert '\n    is_verified: bool = Field(False, alias="isVerified")\n' in users
+        assert ('\n    Column("is_verified", Boolean, key="isVerified"' in users) is is_sql
+        assert changed["config/test.toml"][-1] == 'mail = "memory"  # a list, which tests read'
+        assert (
+            '    mail: Literal["console", "memory", "smtp"] = "console"'
+            in (changed["configuration.py"])
+        )
+        assert re.search(r"alula\[.*totp,passkeys", after["pyproject.toml"])
+        for option in ("totp=True", "passkeys=True", "api_keys=True"):
+            assert option in after["services/accounts/service.py"]
+
+    def test_a_second_time_changes_no_file(self, generate, application):
+        generate("authentication")
+        generate("accounts", "--totp")
+        before = files_of(application)
+        generate("accounts", "--totp")
+        assert files_of(application) == before
+
+    def test_features_are_off(self, generate, application):
+        generate("authentication")
+        generate("accounts")
+        code = (application / "services/accounts/service.py").read_text()
+        assert not re.search("totp|passkeys|api_keys", code)
+        assert "totp" not in (application / "pyproject.toml").read_text()
+
+    def test_they_need_users(self, generate, application):
+        before = files_of(application)
+        said = generate("accounts", code=2)
+        assert "accounts need users who sign in; run: alula generate authentication" in said
+        assert files_of(application) == before
+
+    def test_a_dry_run_adds_nothing(self, generate, application):
+        generate("authentication")
+        before = files_of(application)
+        assert "People confirm" not in generate("accounts", "--dry-run")
+        assert files_of(application) == before
+
+    def test_changes_that_fail_are_printed(self, generate, application):
+        generate("authentication")
+        (application / "services/users/schema.py").write_text("table = None\n")
+        (application / "configuration.py").write_text("settings = {}\n")
+        said = generate("accounts", code=1)
+        assert "services/users/schema.py was not changed: it has no class User" in said
+        assert 'is_verified: bool = Field(False, alias="isVerified")' in said
+        assert "smtp_password: SecretStr | None = None" in said

@@ -119,6 +119,7 @@ def test_linters_accept_the_code(tmp_path, monkeypatch, database, users, first, 
     add_everything(folder, monkeypatch)
     if users == "--no-authentication":
         alula(folder, monkeypatch, "generate", "authentication")
+    alula(folder, monkeypatch, "generate", "accounts", "--totp", "--passkeys", "--api-keys")
     check(folder, "ruff", "check", "--no-cache", "--quiet", ".")
     check(folder, "ruff", "format", "--no-cache", "--diff", "--quiet", ".")
 
@@ -141,6 +142,8 @@ def test_type_checkers(tmp_path, monkeypatch, database, users, type_checker):
     alula(tmp_path, monkeypatch, "new", "shop", *answers)
     folder = tmp_path / "shop"
     add_everything(folder, monkeypatch)
+    if users == "--authentication":
+        alula(folder, monkeypatch, "generate", "accounts", "--passkeys")
     if database == "mongodb":
         fields = "owner:id,other_owner:id?"
         alula(folder, monkeypatch, "generate", "service", "links", f"--fields={fields}")
@@ -171,6 +174,7 @@ def test_its_tests_pass_with_everything_added(tmp_path, monkeypatch, request, da
     folder = tmp_path / "shop"
     add_everything(folder, monkeypatch)
     alula(folder, monkeypatch, "generate", "authentication")
+    alula(folder, monkeypatch, "generate", "accounts", "--totp", "--passkeys", "--api-keys")
     if database == "mongodb":
         alula(folder, monkeypatch, "generate", "service", "links", "--fields=owner:id,at_end:id?")
         monkeypatch.setenv("SHOP_MONGODB_URL", request.getfixturevalue("mongodb_url"))

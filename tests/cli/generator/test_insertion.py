@@ -7,6 +7,7 @@ import pytest
 from alula._cli.generator.insertion import (
     NoPlaceError,
     add_after,
+    add_argument,
     add_field,
     add_import,
     add_literal,
@@ -38,6 +39,24 @@ class TestImports:
         new = "from alula.schema import c\n"
         expected = code.replace("import a\n", f"import a\n{new}")
         assert add_import(code, "alula.schema", "c", {"app"}) == expected
+
+    @pytest.mark.parametrize(
+        ("code", "expected"),
+        [
+            ("import os\n\nimport anyio\n", "import os\nfrom typing import Any\n\nimport anyio\n"),
+            (
+                "import tomllib\nfrom pathlib import Path\n\nfrom alula import App\n",
+                "import tomllib\nfrom pathlib import Path\nfrom typing import Any\n\nfrom alula"
+                " import App\n",
+            ),
+            (
+                "import sys\nfrom zlib import crc32\n",
+                "import sys\nfrom typing import Any\nfrom zlib import crc32\n",
+            ),
+        ],
+    )
+    def test_those_of_the_standard_library_stand_together(self, code, expected):
+        assert add_import(code, "typing", "Any") == expected
 
     def test_apart_from_those_of_packages(self):
         code = "import os\n\nfrom alula import App\n\nx = 1\n"
@@ -184,6 +203,32 @@ class TestFields:
     def test_where_there_is_no_place(self, code, reason):
         with pytest.raises(NoPlaceError, match=reason):
             add_field(code, "Settings", "a: int")
+
+
+class TestArguments:
+    CODE = 'x = 1\ntable = Table(\n    "users",\n    Column("id"),  # why\n    Column("a"),\n)\n'
+
+    def test_behind_the_last(self):
+        line = '    Column("a"),\n'
+        expected = self.CODE.replace(line, f'{line}    Column("b", key="c"),\n')
+        assert add_argument(self.CODE, "table", 'Column("b", key="c")') == expected
+
+    def test_once(self):
+        assert add_argument(self.CODE, "table", "Column( 'a' )") == self.CODE
+
+    @pytest.mark.parametrize(
+        ("code", "reason"),
+        [
+            ("", r"it has no call table = \.\.\.\(\.\.\.\) at the top level"),
+            ("table = x\nother = Table(\n    1,\n)\n", "it has no call table"),
+            ("table = Table(1, 2)\n", "table is not a call with a line for each argument"),
+            ("table = Table(\n    1,\n    2)\n", "table is not a call with a line for each"),
+            ("table = Table(\n    1,\n    2\n)\n", "table is not a call with a line for each"),
+        ],
+    )
+    def test_where_there_is_no_place(self, code, reason):
+        with pytest.raises(NoPlaceError, match=reason):
+            add_argument(code, "table", "3")
 
 
 class TestLiterals:

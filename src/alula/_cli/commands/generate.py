@@ -50,11 +50,14 @@ HookService = Annotated[
     str | None, typer.Option("--service", help="The service to add it to; all services if unset.")
 ]
 MiddlewareName = Annotated[str, typer.Argument(help="Its name, such as count-visits.")]
+Totp = Annotated[bool, typer.Option("--totp", help="Codes of an authenticator app.")]
+Passkeys = Annotated[bool, typer.Option("--passkeys", help="Passkeys.")]
+ApiKeys = Annotated[bool, typer.Option("--api-keys", help="API keys for programs.")]
 MigrationName = Annotated[str, typer.Argument(help="What it does, such as add-room.")]
 
 generate = typer.Typer(
     name="generate",
-    help="Add to an application: services, hooks, middleware, authentication, migrations.",
+    help="Add to an application: services, hooks, middleware, users, accounts, migrations.",
     no_args_is_help=True,
 )
 
@@ -109,6 +112,28 @@ def authentication(force: Force = False, dry_run: DryRun = False) -> None:
 
     with reporting_errors():
         additions.add_authentication(Path.cwd(), force=force, dry_run=dry_run)
+
+
+@generate.command()
+def accounts(
+    totp: Totp = False,
+    passkeys: Passkeys = False,
+    api_keys: ApiKeys = False,
+    force: Force = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Add accounts: confirmed addresses, forgotten passwords, and a page for them."""
+    from alula._cli.generator import additions  # noqa: PLC0415  # imports the templates
+
+    with reporting_errors():
+        additions.add_accounts(
+            Path.cwd(),
+            totp=totp,
+            passkeys=passkeys,
+            api_keys=api_keys,
+            force=force,
+            dry_run=dry_run,
+        )
 
 
 @generate.command()

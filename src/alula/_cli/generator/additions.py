@@ -20,6 +20,7 @@ from alula._cli.generator.fields import (
 )
 from alula._cli.generator.insertion import (
     add_after,
+    add_argument,
     add_extra,
     add_field,
     add_import,
@@ -36,6 +37,7 @@ from alula._cli.terminal import UsageError, print_result
 
 __all__ = [
     "HOOK_KINDS",
+    "add_accounts",
     "add_authentication",
     "add_hook",
     "add_middleware",
@@ -64,6 +66,27 @@ To require users to be signed in, add this hook to a service:
 
   from alula.authentication import authenticate
   app.service("...").hooks(around=[authenticate("jwt")])"""
+_ACCOUNTS_ADDED: Final = """
+People confirm their address by a mail, and set a new password if they forget it. The page is at
+http://localhost:3030/account, and `alula dev` prints the mails. Install what that needs:
+pip install '.[dev]'
+
+If there are users already, make a migration: alula generate migration add-accounts
+
+In production, set these variables:
+
+  {prefix}BASE_URL=https://api.example    # how browsers reach the application
+  {prefix}MAIL=smtp
+  {prefix}MAIL_SENDER=no-reply@example.com
+  {prefix}SMTP_HOST, {prefix}SMTP_USERNAME, {prefix}SMTP_PASSWORD"""
+_MAIL_SETTINGS: Final = (
+    'base_url: str = "http://localhost:3030"  # how browsers reach the application',
+    'mail: Literal["console", "memory", "smtp"] = "console"',
+    'mail_sender: str = "no-reply@localhost"',
+    'smtp_host: str = ""',
+    "smtp_username: str | None = None",
+    "smtp_password: SecretStr | None = None",
+)
 _CHEAP_HASHES: Final = """\
 # A hash of a password takes 0.1 seconds on purpose. Tests need not wait for that.
 passwords = Passwords(time_cost=1, memory_cost=8, parallelism=1, least_floor=0)
@@ -226,6 +249,96 @@ def add_authentication(here: Path, *, force: bool, dry_run: bool) -> None:
     print_result(_AUTHENTICATION_ADDED)
     if project.choices.realtime and not project.choices.authentication:
         print_result(_EVENTS_ARE_OPEN.format(id=project.choices.values()["id"]))
+
+
+def add_accounts(
+    here: Path, *, totp: bool, passkeys: bool, api_keys: bool, force: bool, dry_run: bool
+) -> None:
+    """Add accounts to the application of a folder: confirmed addresses, new passwords, and more.
+
+    Args:
+        here: A folder of the application.
+        totp: Whether people may have a second factor.
+        passkeys: Whether people may have passkeys.
+        api_keys: Whether people may have API keys.
+        force: As in `add_service`.
+        dry_run: As in `add_service`.
+
+    Raises:
+        UsageError: As in `add_service`, or the application has no users who sign in.
+        typer.Exit: A change is left to the user.
+    """
+    project = find_project(here)
+    if not project.choices.authentication:
+        raise UsageError("accounts need users who sign in; run: alula generate authentication")
+    plan = Plan(project.folder)
+    features = {"totp": totp, "passkeys": passkeys, "api_keys": api_keys}
+    plan.create_from_templates("accounts", {**project.choices.values(), **features})
+    _register_service(plan, project, "accounts")
+    _add_paths(plan, "account/credentials")
+    _confirm_users(plan, sql=project.choices.sql)
+    _add_mail_settings(plan)
+    for extra in (name for name in ("totp", "passkeys") if features[name]):
+        plan.change(
+            "pyproject.toml",
+            partial(add_extra, extra=extra),
+            where="dependencies",
+            code=f"alula[{extra}]",
+        )
+    carry_out(plan, force=force, dry_run=dry_run)
+    if not dry_run:
+        print_result(_ACCOUNTS_ADDED.format(prefix=project.choices.prefix))
+
+
+def _confirm_users(plan: Plan, *, sql: bool) -> None:
+    """Let the records of users say whether their address is confirmed."""
+    path = "services/users/schema.py"
+    field = 'is_verified: bool = Field(False, alias="isVerified")'
+    plan.change(
+        path, partial(add_field, owner="User", field=field), where="in the class User", code=field
+    )
+    if not sql:
+        return
+    column = (
+        'Column("is_verified", Boolean, key="isVerified", nullable=False, server_default=false())'
+    )
+
+    def add_column(code: str) -> str:
+        for name in ("Boolean", "false"):
+            code = add_import(code, "sqlalchemy", name)
+        return add_argument(code, "table", column)
+
+    plan.change(
+        path,
+        add_column,
+        where="in the table",
+        code=f"from sqlalchemy import Boolean, false\n\n{column},",
+    )
+
+
+def _add_mail_settings(plan: Plan) -> None:
+    """Add the settings of mails: where links lead, and what sends them."""
+
+    def add_fields(code: str) -> str:
+        for module, name in (("typing", "Literal"), ("pydantic", "SecretStr")):
+            code = add_import(code, module, name)
+        for field in _MAIL_SETTINGS:
+            code = add_field(code, "Settings", field)
+        return code
+
+    plan.change(
+        "configuration.py",
+        add_fields,
+        where="in the class Settings",
+        code="from typing import Literal\n\n" + "\n".join(_MAIL_SETTINGS),
+    )
+    line = 'mail = "memory"  # a list, which tests read'
+    plan.change(
+        "config/test.toml",
+        partial(append_lines, lines=[line]),
+        where="at the end",
+        code=line,
+    )
 
 
 def create_service(

@@ -15,6 +15,7 @@ from typing import Final
 __all__ = [
     "NoPlaceError",
     "add_after",
+    "add_argument",
     "add_extra",
     "add_field",
     "add_import",
@@ -60,11 +61,17 @@ def add_import(code: str, module: str, name: str, own: Collection[str] = ()) -> 
             lines = _import_lines(module, [*names, name])
             return _insert(code, node.lineno - 1, lines, _end(node) - node.lineno + 1)
     lines = _import_lines(module, [name])
-    # The imports of one package stand together, and so do those of the application.
+    # The imports of one package stand together, and so do those of the application and of the
+    # standard library.
     roots = {_root(module), *(own if _root(module) in own else ())}
+    if _root(module) in sys.stdlib_module_names:
+        roots = sys.stdlib_module_names
     together = [node for node in imports if _root(_module(node)) in roots]
     for later in together:
-        if _module(later) > module:
+        # In the standard library, `import sys` comes before `from os import path`.
+        if _module(later) > module and (
+            isinstance(later, ast.ImportFrom) or roots is not sys.stdlib_module_names
+        ):
             return _insert(code, later.lineno - 1, lines)
     if together:
         return _insert(code, _end(together[-1]), lines)
@@ -150,6 +157,31 @@ def add_field(code: str, owner: str, field: str) -> str:
                 return _insert(code, _end(fields[-1]), [f"{_indent(code, fields[-1])}{field}"])
             raise NoPlaceError(f"the class {owner} has no field yet")
     raise NoPlaceError(f"it has no class {owner} at the top level")
+
+
+def add_argument(code: str, variable: str, argument: str) -> str:
+    """Return code with an argument at the end of the call that a top-level variable holds.
+
+    Raises:
+        NoPlaceError: There is no such variable, or its value is not a call with a line for each
+            argument.
+    """
+    for node in _parse(code).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(name)], value=ast.Call() as call) if name == variable:
+                pass
+            case _:
+                continue
+        wanted = ast.unparse(ast.parse(argument, mode="eval"))
+        if any(ast.unparse(each) == wanted for each in call.args):
+            return code
+        lines = _lines(code)
+        last = lines[_end(node) - 2]
+        if lines[_end(node) - 1].strip() != ")" or not last.endswith(","):
+            raise NoPlaceError(f"{variable} is not a call with a line for each argument")
+        indent = last[: len(last) - len(last.lstrip())]
+        return _insert(code, _end(node) - 1, [f"{indent}{argument},"])
+    raise NoPlaceError(f"it has no call {variable} = ...(...) at the top level")
 
 
 def add_literal(code: str, alias: str, value: str) -> str:
