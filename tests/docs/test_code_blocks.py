@@ -15,7 +15,15 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # A block of text directly below a block of code is what the code prints.
 OUTPUT = re.compile(r"\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # On these pages each block runs on its own: people copy them one at a time.
-COMPLETE = {"errors.md", "hooks.md", "recipes.md", "resolvers.md", "schemas.md", "services.md"}
+COMPLETE = {
+    "errors.md",
+    "hooks.md",
+    "recipes.md",
+    "resolvers.md",
+    "schemas.md",
+    "services.md",
+    "web.md",
+}
 # A block below a line with the name of a file is that file, and not run by itself.
 FILE = re.compile(r"^`([\w/]+\.py)`:\n\n```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # `test_tutorial` runs the files of the tutorial.
