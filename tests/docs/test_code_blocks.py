@@ -18,6 +18,7 @@ OUTPUT = re.compile(r"\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMPLETE = {
     "errors.md",
     "hooks.md",
+    "middleware.md",
     "recipes.md",
     "resolvers.md",
     "schemas.md",
