@@ -16,6 +16,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 OUTPUT = re.compile(r"\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # On these pages each block runs on its own: people copy them one at a time.
 COMPLETE = {
+    "common-hooks.md",
     "errors.md",
     "hooks.md",
     "middleware.md",
