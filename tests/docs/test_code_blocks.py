@@ -16,9 +16,16 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 OUTPUT = re.compile(r"\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # On these pages each block runs on its own: people copy them one at a time.
 COMPLETE = {
+    "admin.md",
     "common-hooks.md",
+    "endpoints.md",
     "errors.md",
+    "from-django.md",
+    "from-pocketbase.md",
+    "from-sqlalchemy.md",
+    "from-supabase.md",
     "hooks.md",
+    "index.md",
     "middleware.md",
     "recipes.md",
     "resolvers.md",
