@@ -25,7 +25,14 @@ def test_the_tests_of_a_page_pass(page: Path, tmp_path: Path):
     if "alula.local_mongodb" in text:
         require_mongod()
     write_files(text, tmp_path)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nanyio_mode = auto\nfilterwarnings = error\n")
+    settings = (
+        "[pytest]",
+        "anyio_mode = auto",
+        "filterwarnings = error",
+        "faulthandler_timeout = 120",  # what hangs says where
+        "faulthandler_exit_on_timeout = true",
+    )
+    (tmp_path / "pytest.ini").write_text("\n".join(settings))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "anyio"],
         cwd=tmp_path,
