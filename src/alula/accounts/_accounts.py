@@ -21,7 +21,7 @@ from alula.accounts._api_keys import STRATEGY, ApiKeys
 from alula.accounts._browsers import bind_browser
 from alula.accounts._challenges import Challenges
 from alula.accounts._events import AccountEventName, EventHandlerT, Events, check_event
-from alula.accounts._mail import ConsoleMailer, Mailer, Outbox
+from alula.accounts._mail import Mailer, Outbox
 from alula.accounts._management import AuthManagement, password_strategy
 from alula.accounts._messages import Messages
 from alula.accounts._oauth._pages import Pages, check_base_url
@@ -397,11 +397,6 @@ class Accounts:
     def _add_users(self, app: Application, authentication: Any) -> None:
         """Register what changes users: what proves addresses, and who signs in with others."""
         has_mails = self.mailer is not None
-        if isinstance(self.mailer, ConsoleMailer) and getattr(app, "debug", False) is not True:
-            raise ValueError(
-                "ConsoleMailer prints links that sign people in, so it works in debug mode only:"
-                " set ALULA_DEBUG=1 for development, and use SMTP otherwise"
-            )
         entities, local = authentication.entities, self._password_strategy(authentication)
         Params.declare("accounts")
         proofs = Proofs(self.store, codes=self.codes, tries=self.code_tries)

@@ -160,7 +160,8 @@ class AuthManagement:
         self._actions["linkIdentity"] = partial(self._link_identity, link)
 
     async def setup(self, app: Application, path: str) -> None:  # noqa: ARG002  # as applications call it
-        """Find the store."""
+        """Find the store, and check the mailer."""
+        self._messages.check(app)
         self._proofs.setup(app, self._authentication)
 
     async def teardown(self, app: Application, path: str) -> None:  # noqa: ARG002  # as above

@@ -16,7 +16,7 @@ from typing import Any, Final
 from alula._context import Params
 from alula.accounts._addresses import folded_address
 from alula.accounts._events import Events
-from alula.accounts._mail import Mail, Mailer, Outbox, send_patiently
+from alula.accounts._mail import ConsoleMailer, Mail, Mailer, Outbox, send_patiently
 from alula.accounts._proofs import Proof, Proofs, Purpose
 from alula.accounts._texts import Text, built_in_text
 from alula.errors import BadRequest, NotAuthenticated
@@ -86,6 +86,21 @@ class Messages:
     def are_sent(self) -> bool:
         """Whether there is a mailer."""
         return self._mailer is not None
+
+    def check(self, app: object) -> None:
+        """Check at the start that the mailer is one for this application.
+
+        Not before: programs that only look at an application, such as one that writes a migration,
+        run outside of debug mode.
+
+        Raises:
+            ValueError: It prints mails, and this is not debug mode.
+        """
+        if isinstance(self._mailer, ConsoleMailer) and getattr(app, "debug", False) is not True:
+            raise ValueError(
+                "ConsoleMailer prints links that sign people in, so it works in debug mode only:"
+                " set ALULA_DEBUG=1 for development, and use SMTP otherwise"
+            )
 
     # -- jobs ----------------------------------------------------------------------------------
 
