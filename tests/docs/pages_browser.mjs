@@ -138,7 +138,7 @@ const checks = {
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
     for (const [name, expected] of Object.entries({
       'hooks.html': /^import asyncio\n[^]*asyncio\.run\(main\(\)\)$/,
-      'web.html': /^pip install 'alula\[server\]'$/
+      'sql.html': /^pip install 'alula\[sql\]' /
     })) {
       await page.goto(`${url}/${name}`)
       await page.locator('.highlight').first().hover()

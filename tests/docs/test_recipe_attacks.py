@@ -38,17 +38,24 @@ KIND = {"content-type": "application/json"}
 
 
 @cache
-def run_page(name: str, *, without: str | None = None, until: str | None = None) -> dict[str, Any]:
+def run_page(
+    name: str, *, block: str = "", without: str | None = None, until: str | None = None
+) -> dict[str, Any]:
     """Run the code of a page, and return what it has defined.
 
     Args:
         name: The name of the page.
+        block: A text in the one block that is run; empty for all blocks.
         without: A line that is left out, such as one that ends the application.
         until: A text in the first block that is left out, with all that follow it.
     """
     namespace: dict[str, Any] = {"__name__": "documentation"}
     seen = set()
-    for line, code, _ in blocks_of((DOCS / name).read_text(encoding="utf-8")):
+    blocks = blocks_of((DOCS / name).read_text(encoding="utf-8"))
+    if block:
+        (only,) = (each for each in blocks if block in each.code)
+        blocks = [only]
+    for line, code, _ in blocks:
         if until is not None and until in code:
             seen.add(until)
             break
@@ -193,10 +200,26 @@ class TestSessions:
         return context
 
 
+# A text in the block of each service of the page.
+COMMON_HOOKS = {
+    "notes": "timestamps()], before=[only_own",
+    "news": "editors = allow(",
+    "files": "before=[soft_delete()]",
+    "users": 'keep("email", "address.town")',
+    "articles": "iff(every(",
+    "pages": "params_from_client(",
+}
+
+
 class TestCommonHooks:
     @pytest.fixture
     def page(self):
-        return run_page("common-hooks.md")
+        """The service of each block, by its name; and two people."""
+        found = {
+            name: run_page("common-hooks.md", block=text) for name, text in self.BLOCKS.items()
+        }
+        services = {name: page[name] for name, page in found.items()}
+        return {**services, "ada": found["notes"]["ada"], "bob": found["notes"]["bob"]}
 
     async def test_nobody_reaches_or_guesses_the_notes_of_another(self, page):
         notes, ada, bob = page["notes"], page["ada"], page["bob"]
@@ -506,11 +529,20 @@ class TestAccounts:
 
 class TestResolvers:
     @pytest.fixture
-    def page(self):
-        return run_page("resolvers.md")
+    def messages(self):
+        return run_page("resolvers.md", block="def own_id(")["app"].service("messages")
 
-    async def test_nobody_writes_in_the_name_of_another(self, page):
-        messages = page["app"].service("messages")
+    @pytest.fixture
+    def users(self):
+        """Users whose password is hidden."""
+        page = run_page("resolvers.md", block='resolve({"password": hidden})')
+        return page["app"].service("users")
+
+    @pytest.fixture
+    def notes(self):
+        return run_page("resolvers.md", block="def own_notes(")["app"].service("notes")
+
+    async def test_nobody_writes_in_the_name_of_another(self, messages):
         given = {"provider": "rest", "user": {"id": 1}}
         made = await messages.create({"text": "x", "userId": 7}, given)
         assert made["userId"] == 1
@@ -527,8 +559,7 @@ class TestResolvers:
             {"$select": ["password"]},
         ],
     )
-    async def test_nobody_guesses_a_password(self, page, query):
-        users = page["app"].service("users")
+    async def test_nobody_guesses_a_password(self, users, query):
         plain = await users.find(provider="rest")
         try:
             found = await users.find(query=query, provider="rest")
@@ -538,11 +569,10 @@ class TestResolvers:
         # The query says nothing of the password: it selects all, in their order.
         assert [user["id"] for user in found] == [user["id"] for user in plain]
 
-    def test_users_are_not_changed(self, page):
-        assert page["app"].service("users").methods == ("find", "get")
+    def test_users_are_not_changed(self, users):
+        assert users.methods == ("find", "get")
 
-    async def test_a_stranger_finds_no_notes(self, page):
-        notes = page["app"].service("notes")
+    async def test_a_stranger_finds_no_notes(self, notes):
         for query in ({}, {"userId": 1}, {"userId": {"$gt": 0}}, {"$or": [{"userId": 1}]}):
             assert await notes.find(query=query, provider="rest") == []
             assert await refusal(notes.get(1, query=query, provider="rest")) is NotFound
