@@ -216,7 +216,7 @@ class TestCommonHooks:
     def page(self):
         """The service of each block, by its name; and two people."""
         found = {
-            name: run_page("common-hooks.md", block=text) for name, text in self.BLOCKS.items()
+            name: run_page("common-hooks.md", block=text) for name, text in COMMON_HOOKS.items()
         }
         services = {name: page[name] for name, page in found.items()}
         return {**services, "ada": found["notes"]["ada"], "bob": found["notes"]["bob"]}
