@@ -19,16 +19,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from alula._identity import Application, private_service
-from alula.accounts._proofs import cannot_store
-from alula.authentication._entities import id_name
-from alula.errors import BadRequest, Conflict, NotFound
+from alula._identity import Application
+from alula.accounts._records import Records
+from alula.errors import Conflict
 
 __all__ = ["Passkey", "Passkeys"]
 
-_KIND: Final = "passkey"
-_PREFIX: Final = "passkey:"
-_NEVER: Final = 253_402_300_799_000  # the end of the year 9999: sweeps remove what has expired
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,1364}")  # at most 1023 bytes in base64
 _MOST_WRITES: Final = 20  # of one passkey, while others change it
 
@@ -70,18 +66,11 @@ class Passkeys:
     """
 
     def __init__(self, store: str) -> None:
-        self._path = store
-        self._handle: Any = None
-        self._id = "id"
+        self._records = Records(store, "passkey")
 
     def setup(self, app: Application) -> None:
-        """Find the service.
-
-        Raises:
-            ValueError: The service is not registered, or clients can call it.
-        """
-        self._handle = private_service(app, self._path, "Accounts(store=...)")
-        self._id = id_name(self._handle)
+        """Find the service (see `Records.setup`)."""
+        self._records.setup(app)
 
     async def find(self, id: object) -> Passkey | None:
         """Return a passkey, None if there is none.
@@ -94,9 +83,7 @@ class Passkeys:
 
     async def of_user(self, user_id: str) -> list[Passkey]:
         """Return the passkeys of a user, the newest first."""
-        query = {"userId": user_id, "kind": _KIND, "$sort": {"createdAt": -1}}
-        records = await self._handle.find(query=query, paginate=False)
-        return [self._read(record) for record in records]
+        return [self._read(record) for record in await self._records.of_user(user_id)]
 
     async def number_of(self, user_id: object) -> int:
         """Return how many passkeys a user has."""
@@ -108,24 +95,14 @@ class Passkeys:
         Raises:
             RuntimeError: The store refuses the record; the message says why.
         """
-        record = {
-            self._id: _PREFIX + passkey.id,
-            "kind": _KIND,
-            "userId": passkey.user_id,
-            "secret": "",
-            "data": _data_of(passkey),
-            "count": passkey.sign_count,
-            "createdAt": passkey.created_at,
-            "usedAt": passkey.last_used_at or 0,
-            "expiresAt": _NEVER,
-        }
-        try:
-            await self._handle.create(record)
-        except Conflict:
-            return False
-        except BadRequest as error:
-            raise cannot_store(self._path, record, error) from None
-        return True
+        return await self._records.add(
+            passkey.id,
+            passkey.user_id,
+            _data_of(passkey),
+            passkey.created_at,
+            count=passkey.sign_count,
+            usedAt=passkey.last_used_at or 0,
+        )
 
     async def rename(self, id: object, user_id: str, name: str) -> Passkey | None:
         """Give a passkey of a user another name; None if the user does not have it."""
@@ -141,20 +118,16 @@ class Passkeys:
         """
         changes = {"usedAt": int(time.time() * 1000), "count": sign_count}
         counts = {"$lt": sign_count} if sign_count else 0
-        query = {"userId": passkey.user_id, "count": counts}
-        with suppress(NotFound):  # a sign-in at the same time has stored a higher one
-            await self._handle.patch(_PREFIX + passkey.id, changes, query=query)
+        # A sign-in at the same time may have stored a higher one.
+        await self._records.change(passkey.id, passkey.user_id, changes, count=counts)
         if is_backed_up != passkey.is_backed_up:
             with suppress(Conflict):  # the next sign-in stores it
                 await self._change(passkey.id, passkey.user_id, is_backed_up=is_backed_up)
 
     async def remove(self, id: str, user_id: str) -> Passkey | None:
         """Remove a passkey of a user, and return it, None if the user does not have it."""
-        query = {"userId": user_id, "kind": _KIND}
-        try:
-            return self._read(await self._handle.remove(_PREFIX + id, query=query))
-        except NotFound:
-            return None
+        removed = await self._records.remove(id, user_id)
+        return None if removed is None else self._read(removed)
 
     async def _change(self, id: object, user_id: str, **changes: Any) -> Passkey | None:
         """Change the data of a passkey, again if somebody else has changed it meanwhile."""
@@ -162,25 +135,22 @@ class Passkeys:
             record = await self._record(id)
             if record is None or record["userId"] != user_id:
                 return None
-            data = {"data": _data_of(replace(self._read(record), **changes))}
-            query = {"userId": user_id, "data": record["data"]}
-            with suppress(NotFound):
-                return self._read(await self._handle.patch(record[self._id], data, query=query))
+            new = {"data": _data_of(replace(self._read(record), **changes))}
+            # The id is a text: `_record` has found it.
+            changed = await self._records.change(str(id), user_id, new, data=record["data"])
+            if changed is not None:
+                return self._read(changed)
         raise Conflict("Others change this passkey all the time; try again")
 
     async def _record(self, id: object) -> Mapping[str, Any] | None:
         if not isinstance(id, str) or not _ID.fullmatch(id):
             return None
-        try:
-            record: Mapping[str, Any] = await self._handle.get(_PREFIX + id)
-        except NotFound:
-            return None
-        return record
+        return await self._records.get(id)
 
     def _read(self, record: Mapping[str, Any]) -> Passkey:
         data = json.loads(record["data"])
         return Passkey(
-            record[self._id].removeprefix(_PREFIX),
+            self._records.id_of(record),
             record["userId"],
             data["name"],
             data["handle"],

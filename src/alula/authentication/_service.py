@@ -8,7 +8,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from typing import Any, Final
 
 from alula._context import HookContext, Params
@@ -47,6 +55,11 @@ __all__ = ["AuthenticationService"]
 
 COOKIE_GRACE: Final = "10s"
 """For how long the last refresh token is still valid by default where cookies carry tokens."""
+
+_READY_STRATEGIES: Final[Mapping[str, Callable[[], AuthenticationStrategy]]] = {
+    "jwt": JWTStrategy,
+    "local": LocalStrategy,
+}
 
 
 class AuthenticationService:
@@ -140,14 +153,7 @@ class AuthenticationService:
         tickets: bool = False,
         cookie: TokenCookie | None = None,
     ) -> None:
-        if isinstance(strategies, str) or isinstance(parse_strategies, str):
-            raise TypeError("strategies and parse_strategies are lists of names, not one string")
-        if isinstance(app, type):
-            raise TypeError(f"AuthenticationService(app) takes the application, not {app!r}")
-        if not isinstance(service, str):
-            raise TypeError(f"service is the path of the users' service, not {service!r}")
-        if not isinstance(secret, str | bytes | None):  # without the value, which may be a secret
-            raise TypeError(f"secret is a string or bytes, not of type {type(secret).__name__}")
+        _check_types(app, service, secret, strategies, parse_strategies)
         self.app = app
         self.entity = entity
         self.secret_fields: frozenset[str] = frozenset()
@@ -176,10 +182,8 @@ class AuthenticationService:
             "types": token_types,
         }
         for name in self.strategies:
-            if name == "jwt":
-                self.register(name, JWTStrategy())
-            elif name == "local":
-                self.register(name, LocalStrategy())
+            if name in _READY_STRATEGIES:
+                self.register(name, _READY_STRATEGIES[name]())
         self.extensions: list[Extension] = []
         self.throttle = throttle_from(throttle)
         if self.throttle is not None:
@@ -782,3 +786,21 @@ async def _first_credentials(
         parsed = parse(req, res)
         credentials = await parsed if isinstance(parsed, Awaitable) else parsed
     return credentials
+
+
+def _check_types(
+    app: object, service: object, secret: object, strategies: object, parse_strategies: object
+) -> None:
+    """Check what a type checker would find.
+
+    Raises:
+        TypeError: An argument is of another type.
+    """
+    if isinstance(strategies, str) or isinstance(parse_strategies, str):
+        raise TypeError("strategies and parse_strategies are lists of names, not one string")
+    if isinstance(app, type):
+        raise TypeError(f"AuthenticationService(app) takes the application, not {app!r}")
+    if not isinstance(service, str):
+        raise TypeError(f"service is the path of the users' service, not {service!r}")
+    if not isinstance(secret, str | bytes | None):  # without the value, which may be a secret
+        raise TypeError(f"secret is a string or bytes, not of type {type(secret).__name__}")

@@ -92,7 +92,7 @@ class Sessions(Extension):
         if type(privacy) is not bool:
             raise ValueError(f"sessions: privacy is {privacy!r}; write True or False")
         self._is_private = privacy
-        self._has_warned = False  # that the store has no place for addresses
+        self._stores_origins = True  # until the store refuses one
         self.grace = milliseconds_of(grace, "sessions: grace") if grace else 0
         self._foreign = foreign_tokens
         self._now = now
@@ -205,12 +205,14 @@ class Sessions(Extension):
         Raises:
             RuntimeError: The store refuses the record; the message says why.
         """
-        try:
-            await self.handle.create({**record, **origin})
-        except BadRequest as error:
-            refusal = error
-        else:
-            return
+        refusal: BadRequest | None = None
+        if self._stores_origins:
+            try:
+                await self.handle.create({**record, **origin})
+            except BadRequest as error:
+                refusal = error
+            else:
+                return
         try:
             await self.handle.create({**record})
         except BadRequest as error:  # not the client's mistake: the record is ours
@@ -218,8 +220,8 @@ class Sessions(Extension):
                 f"{self._path!r} cannot store a session: {error.message}. It needs the properties"
                 f" {', '.join(record)}, all of them texts or 64-bit integers"
             ) from error
-        if not self._has_warned:
-            self._has_warned = True
+        if refusal is not None:
+            self._stores_origins = False
             _log.warning(
                 "%r does not store where people have signed in: %s. Add the properties %s: texts"
                 " that may be null",

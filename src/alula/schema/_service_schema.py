@@ -22,6 +22,7 @@ from alula.query import Grammar, ValidatedQuery
 from alula.query._grammar import as_list
 from alula.schema._changes import KNOWN_OPERATORS, Changes, has_operators
 from alula.schema._hidden_and_queryable import (
+    FieldVisibility,
     field_names,
     field_visibility,
     without_fields,
@@ -167,14 +168,7 @@ def with_schema(
             name for resolver in _resolvers_in(external) for name in resolver.hidden_names
         },
     )
-    redacting = [external] if external is not None else []
-    if visibility.hidden:
-        # After the resolvers of the application, which may need the value that is hidden then.
-        redacting.append(resolve(dict.fromkeys(visibility.hidden, hide)))
-    closed = visibility.not_queryable.difference(*(of.virtual_names for of in outgoing))
-    around: list[Hook] = [external_hook(redacting, closed)] if redacting else []
-    if result is not None:
-        around.append(result_hook([result], closed))
+    around = _outgoing_hooks(visibility, result, external)
     with_check: Any = getattr(service, "with_record_check", None)
     _check_search(service, visibility.secret)
     incoming = _IncomingHooks(
@@ -206,6 +200,22 @@ def with_schema(
         last={name: incoming.last(name) for name in methods},
         outermost=dict.fromkeys(METHODS_WITH_DATA, renaming) if renaming else {},
     )
+
+
+def _outgoing_hooks(
+    visibility: FieldVisibility, result: Resolvers | None, external: Resolvers | None
+) -> list[Hook]:
+    """Return the around hooks that resolve and redact what leaves."""
+    redacting = [external] if external is not None else []
+    if visibility.hidden:
+        # After the resolvers of the application, which may need the value that is hidden then.
+        redacting.append(resolve(dict.fromkeys(visibility.hidden, hide)))
+    virtual = [of.virtual_names for given in (result, external) for of in _resolvers_in(given)]
+    closed = visibility.not_queryable.difference(*virtual)
+    around: list[Hook] = [external_hook(redacting, closed)] if redacting else []
+    if result is not None:
+        around.append(result_hook([result], closed))
+    return around
 
 
 def _stored_fields(

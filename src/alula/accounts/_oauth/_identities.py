@@ -15,21 +15,13 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
-from alula._identity import Application, private_service
-from alula.accounts._proofs import cannot_store
+from alula._identity import Application
+from alula.accounts._records import Records
 from alula.accounts.providers._provider import Claims
-from alula.authentication._entities import id_name
-from alula.errors import BadRequest, Conflict, NotFound
 
 __all__ = ["Identities", "Identity", "identity_id"]
-
-_KIND: Final = "identity"
-_PREFIX: Final = "identity:"
-_NEVER: Final = 253_402_300_799_000  # the end of the year 9999: sweeps remove what has expired
-_MOST: Final = 1_000
-"""The most identities in a list: nobody has more, and a script may link without end."""
 
 
 @dataclass(frozen=True)
@@ -61,31 +53,20 @@ class Identities:
     """
 
     def __init__(self, store: str) -> None:
-        self._path = store
-        self._handle: Any = None
-        self._id = "id"
+        self._records = Records(store, "identity")
 
     def setup(self, app: Application) -> None:
-        """Find the service.
-
-        Raises:
-            ValueError: The service is not registered, or clients can call it.
-        """
-        self._handle = private_service(app, self._path, "Accounts(store=...)")
-        self._id = id_name(self._handle)
+        """Find the service (see `Records.setup`)."""
+        self._records.setup(app)
 
     async def get(self, id: str) -> Identity | None:
         """Return the identity with a hash of issuer and subject, None if it is not linked."""
-        try:
-            return self._read(await self._handle.get(_PREFIX + id))
-        except NotFound:
-            return None
+        record = await self._records.get(id)
+        return None if record is None else self._read(record)
 
     async def of_user(self, user_id: str) -> list[Identity]:
         """Return the identities of a user, the newest first."""
-        query = {"userId": user_id, "kind": _KIND, "$sort": {"createdAt": -1}, "$limit": _MOST}
-        records = await self._handle.find(query=query, paginate=False)
-        return [self._read(record) for record in records]
+        return [self._read(record) for record in await self._records.of_user(user_id)]
 
     async def link(self, claims: Claims, user_id: str) -> Identity | None:
         """Link an identity to a user, and return it, None if it is linked already.
@@ -116,34 +97,14 @@ class Identities:
         Raises:
             RuntimeError: The store refuses the record; the message says why.
         """
-        record = {
-            self._id: _PREFIX + identity.id,
-            "kind": _KIND,
-            "userId": identity.user_id,
-            "secret": "",
-            "data": _data_of(identity),
-            "count": 0,
-            "createdAt": identity.linked_at,
-            "expiresAt": _NEVER,
-        }
-        try:
-            await self._handle.create(record)
-        except Conflict:
-            return False
-        except BadRequest as error:
-            raise cannot_store(self._path, record, error) from None
-        return True
+        data, linked_at = _data_of(identity), identity.linked_at
+        return await self._records.add(identity.id, identity.user_id, data, linked_at)
 
     async def touch(self, identity: Identity) -> bool:
         """Note that somebody has signed in; return whether the identity is still that user's."""
         data = _data_of(replace(identity, last_used_at=int(time.time() * 1000)))
-        try:
-            await self._handle.patch(
-                _PREFIX + identity.id, {"data": data}, query={"userId": identity.user_id}
-            )
-        except NotFound:
-            return False
-        return True
+        changed = await self._records.change(identity.id, identity.user_id, {"data": data})
+        return changed is not None
 
     async def remove(self, id: str, user_id: str) -> Identity | None:
         """Remove an identity of a user, and return it, None if the user does not have it.
@@ -152,16 +113,13 @@ class Identities:
             id: The hash of issuer and subject; any text.
             user_id: The id of the user.
         """
-        query = {"userId": user_id, "kind": _KIND}
-        try:
-            return self._read(await self._handle.remove(_PREFIX + id, query=query))
-        except NotFound:
-            return None
+        removed = await self._records.remove(id, user_id)
+        return None if removed is None else self._read(removed)
 
     def _read(self, record: Mapping[str, Any]) -> Identity:
         data = json.loads(record["data"])
         return Identity(
-            record[self._id].removeprefix(_PREFIX),
+            self._records.id_of(record),
             record["userId"],
             data["provider"],
             data["email"],
