@@ -338,7 +338,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
     def emit_event(self, event: str, context: HookContext) -> None:
         """Emit the event of a call that has succeeded, if anybody gets it.
 
-        The items of a stream are no events: nobody knows what they stand for.
+        A stream of items has no event, because its items need not be records of the service.
         """
         events = context.result_events
         if event != EVENT_OF_METHOD.get(context.method):  # a hook has chosen it

@@ -207,7 +207,7 @@ class WebAuthn:
 
 
 def _form_of(credential: object, names: Iterable[str]) -> dict[str, Any]:
-    """Return a credential with what counts here: the rest may be anything.
+    """Return the parts of a credential that are checked; the rest may be anything.
 
     Raises:
         ValueError: Something is missing, or is not a text of a sensible length.

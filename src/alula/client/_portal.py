@@ -143,7 +143,7 @@ class _ProcessPortal(Generic[TransportT]):
         try:
             return asyncio.run_coroutine_threadsafe(interruptible.run(), loop).result()
         except BaseException:
-            # The future of the call is no help: an interrupt may come before we have it.
+            # Not by the future of the call: an interrupt may come before it is returned.
             with suppress(RuntimeError):  # the loop has ended, and so has the call
                 loop.call_soon_threadsafe(interruptible.cancel)
             raise

@@ -142,7 +142,7 @@ class AsyncResponseStream(ResponseStream):
         return part
 
     async def end(self, error: Exception) -> None:
-        """End the request; who reads gets an error."""
+        """End the request. A reader that waits gets the error."""
         self._error = error
         if self._limit is None:
             await self.aclose()

@@ -50,7 +50,7 @@ _NOT_IN_NAMES: Final = re.compile(
 )
 _SEPARATORS: Final = re.compile(r"[/\\]")
 
-# RFC 8187. Whatever is in quotes, such as a name of a file, is no parameter.
+# RFC 8187. Text in quotes, such as the name of a file, is not a parameter.
 _QUOTED: Final = re.compile(r'"(?:\\.|[^"\\])*"')
 _EXTENDED_NAME: Final = re.compile(r";\s*filename\*\s*=\s*([^;\s]*)", re.IGNORECASE)
 _EXTENDED_VALUE: Final = re.compile(

@@ -112,7 +112,7 @@ def mcp(
 
 
 def _refuse(req: Request, _: Response) -> None:
-    """Respond to what is no message of an agent.
+    """Respond to a request that is not a message of an agent.
 
     Raises:
         MethodNotAllowed: Always.

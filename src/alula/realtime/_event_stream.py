@@ -227,7 +227,7 @@ def own_lines_of_feathers6(path: str, query: Mapping[str, Any]) -> OwnLines:
     """
     event = partial(_message_of_feathers6, path)
     first = event("connected", dumps(query), None) + b"\n\n"
-    # Its client comes back after an error alone, and text that is no JSON is one.
+    # Its client connects again only after an error, and text that is not JSON is one.
     return OwnLines(event, first, last=b"data: the end\n\n")
 
 
