@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from contextlib import aclosing, closing
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -30,6 +31,7 @@ from alula.client import (
     create_sync_client,
     rest,
 )
+from alula.client._pool import ConnectionPool
 from alula.client._send_options import SendOptions
 from alula.errors import BadGateway, Conflict, Timeout, Unavailable
 from alula.express import error_handler, express, json
@@ -271,6 +273,23 @@ async def test_a_stream_that_was_read_leaves_its_connection_usable(kind):
             assert await all_of(await settled(words.find())) == [1, 2]
             assert await all_of(await settled(words.say())) == [1, 2]
             assert await settled(words.find()) == []
+        assert server.connections == 1
+
+
+async def test_the_connection_of_a_stream_is_idle_once_its_end_is_told(monkeypatch):
+    give_back = ConnectionPool.give_back
+
+    def late(pool, origin, connection):
+        time.sleep(0.2)  # as on a busy machine
+        give_back(pool, origin, connection)
+
+    monkeypatch.setattr(ConnectionPool, "give_back", late)
+    stream = (HEAD, chunk("data: 1\n\n"), END)
+    with raw_server(stream, answer([])) as server:
+        async with KINDS[0].client(server.url) as client:
+            words = client.service("words")
+            assert await all_of(await words.find()) == [1]
+            assert await words.find() == []
         assert server.connections == 1
 
 

@@ -223,7 +223,11 @@ class _StreamThread:
     def _run(self) -> None:
         while (part := self._asked.get()) is not None:
             try:
-                tell = partial(part.set_result, self._exchange.read_part())
+                data = self._exchange.read_part()
+                if not data:
+                    # Before the end is told, so that the next call finds the connection idle.
+                    self._exchange.close()
+                tell = partial(part.set_result, data)
             except Exception as error:  # noqa: BLE001  # it is raised where it is awaited
                 tell = partial(part.set_exception, error)
             with suppress(RuntimeError):  # the loop has ended
