@@ -44,15 +44,6 @@ class Counts:
     calls: Mapping[str, int]
 
 
-def valgrind_version() -> str:
-    """Return the version of valgrind.
-
-    Raises:
-        CountingError: It is not installed.
-    """
-    return _run([_valgrind(), "--version"], {}).strip()
-
-
 def count(command: Sequence[str], source: Path | None = None) -> dict[str, Counts]:
     """Count what the marked blocks of a Python program take, by the names of the blocks.
 
@@ -70,9 +61,12 @@ def count(command: Sequence[str], source: Path | None = None) -> dict[str, Count
         compileall.compile_dir(compiled, quiet=2)
     with tempfile.TemporaryDirectory() as folder:
         # Each variable moves the stack, and a random seed the places in all hash tables.
-        environment = {"PYTHONHASHSEED": "0", "PATH": os.defpath, "LC_ALL": "C.UTF-8"}
-        if source is not None:
-            environment["PYTHONPATH"] = str(source)
+        environment = {
+            "PYTHONHASHSEED": "0",
+            "PATH": os.defpath,
+            "LC_ALL": "C.UTF-8",
+            "PYTHONPATH": str(source or ROOT / "src"),
+        }
         output = _run(
             [
                 _valgrind(), "--tool=callgrind", f"--callgrind-out-file={folder}/part",
