@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 
 LONGEST_FUNCTION = 60
 
-EXCEPTION = re.compile(r"(noqa|type: ignore|pyright: ignore|ty: ignore)\b")
+EXCEPTION = re.compile(r"(noqa|type: ignore|pyright: ignore)\b")
 
 
 def python_files(folder: Path) -> list[Path]:

@@ -109,7 +109,7 @@ class Params(Generic[User_co]):
     sql: Mapping[str, Any] | None = None
     collation: Mapping[str, Any] | None = None
     authentication: Mapping[str, Any] | None = None
-    user: User_co = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # ty: ignore[invalid-assignment]  # None is part of `User` where nobody may be signed in
+    user: User_co = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # None is part of `User` where nobody may be signed in
     connection: Connection | None = None
     live: object = None
 
@@ -448,7 +448,7 @@ class HookContext(Generic[Result_co, Data_co, User_co, App_co, Service_co]):
         self._params: Params[User_co] = params
         self.event: str | None = _event_of(method)
         self.http: dict[str, Any] = {}
-        self.result: Result_co = UNSET  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]  # ty: ignore[invalid-assignment]  # hooks after the method have its result
+        self.result: Result_co = UNSET  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]  # hooks after the method have its result
         self.dispatch: Any = UNSET
 
     @property

@@ -203,7 +203,7 @@ def describe_frames(function: Runner, describe: Describe) -> Runner:
             line, seen from another thread; some names may not be set yet.
     """
     # By code, since a frame knows its code and not its function; closures share it.
-    _DESCRIPTIONS[function.__code__] = describe  # ty: ignore[missing-attribute]  # functions have it
+    _DESCRIPTIONS[function.__code__] = describe
     return function
 
 

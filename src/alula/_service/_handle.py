@@ -255,7 +255,7 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         if params is None and not given:  # most internal calls; saves a look at every param
             call_params = Params()
             if type(query) is dict:
-                call_params.query = query.copy()  # ty: ignore[invalid-assignment]  # a dict of what `RawQuery` says
+                call_params.query = query.copy()
             elif query is not None:
                 call_params = Params(query=query)
         else:

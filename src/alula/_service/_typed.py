@@ -126,7 +126,7 @@ class TypedService(ServiceHandle, Generic[RecordType, NewRecord, Changes, Found]
 
     if TYPE_CHECKING:
         # Without it, a misspelt method would be a custom method of type `Any`.
-        __getattr__: None  # type: ignore[assignment, misc]  # ty: ignore[incompatible-attribute-override]  # as above
+        __getattr__: None  # type: ignore[assignment, misc]  # as above
 
         async def find(
             self, params: Given = None, *, query: RawQuery = None, **given: Unpack[GivenParams]
@@ -213,7 +213,7 @@ class TypedService(ServiceHandle, Generic[RecordType, NewRecord, Changes, Found]
         ) -> RecordType: ...
         async def remove(self, id: Id, *args: object, **given: object) -> object: ...
 
-        def hooks(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # ty: ignore[incompatible-method-override]  # knows the methods, and checks hooks against them
+        def hooks(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # knows the methods, and checks hooks against them
             self,
             hooks: TypedHooks[RecordType, NewRecord, Changes, Found] | None = None,
             /,
@@ -224,12 +224,12 @@ class TypedService(ServiceHandle, Generic[RecordType, NewRecord, Changes, Found]
             error: SomePlain[RecordType, NewRecord, Changes, Found] = ...,
         ) -> Self: ...
 
-        around: AroundHooks[RecordType, NewRecord, Changes, Found]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # checks hooks against the types
-        before: PlainHooks[RecordType, NewRecord, Changes, Found]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # checks hooks against the types
-        after: PlainHooks[RecordType, NewRecord, Changes, Found]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # checks hooks against the types
-        error: PlainHooks[RecordType, NewRecord, Changes, Found]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # checks hooks against the types
-        on: Listening[RecordType]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # checks listeners
-        once: Listening[RecordType]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # checks listeners
+        around: AroundHooks[RecordType, NewRecord, Changes, Found]  # type: ignore[assignment]  # checks hooks against the types
+        before: PlainHooks[RecordType, NewRecord, Changes, Found]  # type: ignore[assignment]  # checks hooks against the types
+        after: PlainHooks[RecordType, NewRecord, Changes, Found]  # type: ignore[assignment]  # checks hooks against the types
+        error: PlainHooks[RecordType, NewRecord, Changes, Found]  # type: ignore[assignment]  # checks hooks against the types
+        on: Listening[RecordType]  # type: ignore[assignment]  # checks listeners
+        once: Listening[RecordType]  # type: ignore[assignment]  # checks listeners
 
 
 def check_service_type(handle: ServiceHandle, described: object) -> None:

@@ -462,5 +462,5 @@ def copied(value: _T, immutable: frozenset[type] = IMMUTABLE) -> _T:
         }
     else:
         result = deepcopy(data)
-    same: _T = result  # ty: ignore[invalid-assignment]  # not by cast(): it is a call
+    same: _T = result
     return same

@@ -170,7 +170,7 @@ class AdapterService(ABC, Generic[OptionsT]):
         self.relations = Relations(relations or {}, joins=self.joins)
         filters = {**self.relations.filters_of_query, **(filters or {})}
         self.related_names = self.relations.names
-        self.options: OptionsT = self.options_type()  # type: ignore[assignment]  # ty: ignore[invalid-assignment]  # of the subclass
+        self.options: OptionsT = self.options_type()  # type: ignore[assignment]  # of the subclass
         given = {
             "id": id,
             "paginate": paginate,
@@ -311,7 +311,7 @@ class AdapterService(ABC, Generic[OptionsT]):
             records = self._selected(records, query, options)
         if pagination is None:
             return records
-        return Page(total=total, limit=limit, skip=query.skip, data=records)  # ty: ignore[invalid-argument-type]  # it narrows by `!=`
+        return Page(total=total, limit=limit, skip=query.skip, data=records)
 
     async def get(self, id: Id, params: ParamsLike = None) -> Record:
         """Return one record.

@@ -35,7 +35,7 @@ class ClientService(ServiceHandle):
     ``connection`` has options for sending it: ``timeout``, ``signal``, further ``headers``.
     """
 
-    events: ServiceEvents[EventStream[Any]]  # ty: ignore[incompatible-mutable-override]  # a tuple that can be called
+    events: ServiceEvents[EventStream[Any]]
     """The names of its events; called, a stream: ``service.events("created")``."""
 
     _elsewhere: ClassVar[Mapping[str, str]] = {
@@ -90,7 +90,7 @@ class ClientService(ServiceHandle):
         if event in self.events or get_close_matches(event, self.events, 1, 0.75):
             super()._check_event(event)
 
-    def live(  # type: ignore[override]  # ty: ignore[invalid-method-override]  # pyright: ignore[reportIncompatibleMethodOverride]  # a server offers lists, a client reads them
+    def live(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # a server offers lists, a client reads them
         self,
         query: Mapping[str, Any] | None = None,
         params: Given = None,
@@ -238,10 +238,10 @@ class TypedService(  # pyright: ignore[reportIncompatibleMethodOverride]  # hook
 
     if TYPE_CHECKING:
         events: ServiceEvents[EventStream[RecordType]]  # pyright: ignore[reportIncompatibleVariableOverride]  # as above
-        on: ClientListening[RecordType]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # takes listeners of the data alone, too
-        once: ClientListening[RecordType]  # type: ignore[assignment]  # ty: ignore[incompatible-attribute-override]  # as above
+        on: ClientListening[RecordType]  # type: ignore[assignment]  # takes listeners of the data alone, too
+        once: ClientListening[RecordType]  # type: ignore[assignment]  # as above
 
-        def live(  # type: ignore[override]  # ty: ignore[invalid-method-override]  # pyright: ignore[reportIncompatibleMethodOverride]  # as in `ClientService`
+        def live(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # as in `ClientService`
             self,
             query: Mapping[str, Any] | None = None,
             params: Given = None,

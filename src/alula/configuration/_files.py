@@ -142,4 +142,4 @@ def _read_offsets(text: str, at: int, within: SettingPath, offsets: dict[Setting
 
 
 def _end_of_space(text: str, at: int) -> int:
-    return at + len(_SPACE.match(text, at)[0])  # type: ignore[index]  # ty: ignore[not-subscriptable]  # no space matches, too
+    return at + len(_SPACE.match(text, at)[0])  # type: ignore[index]  # no space matches, too

@@ -213,7 +213,7 @@ class Steps:
 
 def ignores_body(middleware: M) -> M:
     """Mark middleware that never reads the body of a request."""
-    middleware.ignores_body = True  # type: ignore[attr-defined]  # ty: ignore[missing-attribute]  # a mark on the user's function
+    middleware.ignores_body = True  # type: ignore[attr-defined]  # a mark on the user's function
     return middleware
 
 
@@ -249,7 +249,7 @@ _DIRECT: WeakKeyDictionary[Any, Direct] = WeakKeyDictionary()
 
 def in_phase(phase: Phase, middleware: M) -> M:
     """Note when middleware runs in an application of `api`, and return it."""
-    middleware.phase = phase  # type: ignore[attr-defined]  # ty: ignore[unresolved-attribute]  # a mark on a function of ours
+    middleware.phase = phase  # type: ignore[attr-defined]  # a mark on a function of ours
     return middleware
 
 

@@ -363,7 +363,7 @@ class Headers(MutableMapping[str, str]):
         del self._all()[name.lower()]
 
     # Names in any case, and values are text alone.
-    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]  # ty: ignore[incompatible-method-override]  # for text alone
+    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]  # for text alone
         """Return a header's value, or ``default``."""
         # Most headers are never looked at, so only what is asked for is decoded (bench rest,
         # instructions of a POST: -5 %).

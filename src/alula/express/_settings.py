@@ -44,7 +44,7 @@ def check_setting(name: str, value: object) -> None:
         ValueError: ``body limit`` is not a size, or ``cookie secret`` too short.
     """
     if name == "cookie secret":
-        CookieSigner(value)  # type: ignore[arg-type]  # ty: ignore[invalid-argument-type]  # it checks the type
+        CookieSigner(value)  # type: ignore[arg-type]  # it checks the type
     if name == "body limit":
         parse_size(value)
     if name == "query parser" and not callable(value):

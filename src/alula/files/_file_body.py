@@ -101,5 +101,5 @@ def file_body(*, max_size: Size = "10mb", types: Collection[str] | None = None) 
         return next()
 
     # Descriptions of the API say so.
-    middleware.file_types = sorted(types or ["*/*"])  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]  # ty: ignore[unresolved-attribute]  # a mark, as `ignores_body` sets one
+    middleware.file_types = sorted(types or ["*/*"])  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]  # a mark, as `ignores_body` sets one
     return middleware

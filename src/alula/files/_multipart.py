@@ -94,5 +94,5 @@ def multipart(
         return next()
 
     # Descriptions of the API say so.
-    middleware.max_files = max_files  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]  # ty: ignore[unresolved-attribute]  # a mark, as `ignores_body` sets one
+    middleware.max_files = max_files  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]  # a mark, as `ignores_body` sets one
     return middleware

@@ -116,7 +116,7 @@ async def enter(hook: Hook, context: object, following: Next) -> None:
     pending = following.pending
     if pending is None:
         following.unused(hook)
-    elif pending.cr_frame is not None:  # type: ignore[attr-defined]  # ty: ignore[missing-attribute]  # Coroutine's ABC leaves out what every native coroutine has
+    elif pending.cr_frame is not None:  # type: ignore[attr-defined]  # Coroutine's ABC leaves out what every native coroutine has
         if inspect.getcoroutinestate(pending) == inspect.CORO_CREATED:
             pending.close()  # a coroutine that started runs in a task, which owns it
         raise RuntimeError(

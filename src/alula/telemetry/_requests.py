@@ -123,5 +123,5 @@ def trace_requests(
         res.on_end(end)
         return next()
 
-    middleware.ignores_body = True  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]  # ty: ignore[unresolved-attribute]  # a mark, as `ignores_body` of alula.express sets one
+    middleware.ignores_body = True  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]  # a mark, as `ignores_body` of alula.express sets one
     return middleware

@@ -63,7 +63,7 @@ def add_import(code: str, module: str, name: str, own: Collection[str] = ()) -> 
     lines = _import_lines(module, [name])
     # The imports of one package stand together, and so do those of the application and of the
     # standard library.
-    roots = {_root(module), *(own if _root(module) in own else ())}
+    roots: Collection[str] = {_root(module), *(own if _root(module) in own else ())}
     if _root(module) in sys.stdlib_module_names:
         roots = sys.stdlib_module_names
     together = [node for node in imports if _root(_module(node)) in roots]

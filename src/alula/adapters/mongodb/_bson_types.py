@@ -225,4 +225,4 @@ JSON_ENCODERS: Final[Mapping[type, Callable[[Any], Any]]] = {
 """The JSON form of each BSON type; dates, UUIDs and bytes look as they do everywhere."""
 
 for _type, _encoder in JSON_ENCODERS.items():
-    register_json_encoder(_type, _encoder)  # ty: ignore[invalid-argument-type]  # it widens the pair
+    register_json_encoder(_type, _encoder)

@@ -211,7 +211,7 @@ class HTTPProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin, and add the connection to those of the server."""
-        self.transport = transport  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]  # ty: ignore[invalid-assignment]  # of a stream, it is a `Transport`
+        self.transport = transport  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]  # of a stream, it is a `Transport`
         self._state.connections.add(self)
         self.server = address_of(transport, "sockname")
         self.client = address_of(transport, "peername")

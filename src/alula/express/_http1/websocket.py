@@ -186,7 +186,7 @@ class WebSocketProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin, and add the connection to those of the server."""
-        self.transport = transport  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]  # ty: ignore[invalid-assignment]  # of a stream, it is a `Transport`
+        self.transport = transport  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]  # of a stream, it is a `Transport`
         self._state.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio gives it

@@ -215,13 +215,13 @@ def _meta_check() -> Check:
 
 
 @cache
-def _meta_schemas() -> Registry[Any]:  # ty: ignore[invalid-type-form]  # attrs hides that it is generic
+def _meta_schemas() -> Registry[Any]:
     """Return the schemas of the draft with static references, as nothing extends them here."""
     import jsonschema_specifications  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
     from referencing import Registry  # noqa: PLC0415  # as above
     from referencing.jsonschema import DRAFT202012  # noqa: PLC0415  # as above
 
-    specifications: Registry[Any] = jsonschema_specifications.REGISTRY  # ty: ignore[invalid-type-form]  # attrs hides that it is generic
+    specifications: Registry[Any] = jsonschema_specifications.REGISTRY
     documents: dict[str, Any] = {}
     for uri in specifications:
         if uri.startswith(DRAFT):
@@ -231,5 +231,5 @@ def _meta_schemas() -> Registry[Any]:  # ty: ignore[invalid-type-form]  # attrs 
             documents[uri] = json.loads(
                 text.replace('"$dynamicRef": "#meta"', f'"$ref": "{_META_SCHEMA}"')
             )
-    registry: Registry[Any] = Registry()  # ty: ignore[invalid-type-form]  # attrs hides that it is generic
+    registry: Registry[Any] = Registry()
     return registry.with_contents(documents.items(), default_specification=DRAFT202012)

@@ -323,7 +323,7 @@ class BytesType(ColumnType):
             return bytes(value)  # pyright: ignore[reportUnknownArgumentType]  # a memoryview of anything
         # validate: otherwise, characters that are not base64 would be dropped silently.
         try:
-            return b64decode(value, validate=True)  # type: ignore[arg-type]  # ty: ignore[invalid-argument-type]  # a TypeError is refused
+            return b64decode(value, validate=True)  # type: ignore[arg-type]  # a TypeError is refused
         except (TypeError, ValueError):
             raise self.refusal(field) from None
 
