@@ -42,6 +42,7 @@ NOT_OF_PAGES = [
 ]
 NOT_OF_PAGES_BY_MYPY = [
     "union-attr",
+    "index",  # what pyright calls reportOptionalSubscript
     "no-redef",  # as above
     "return",  # pyright sees that the other ways out of a function end by an exception
     # What a service without types returns is `Any`; the function says what the reader may expect.

@@ -8,18 +8,10 @@ Written by `alula client`; run it again after the services have changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NotRequired, Protocol, Required, TypedDict, overload
+from typing import Any, Literal, NotRequired, Protocol, TypedDict, overload
 
 from alula import Page, StreamedItems
-from alula.client import (
-    Client,
-    ClientService,
-    SyncClient,
-    SyncItemStream,
-    SyncService,
-    TypedService,
-    TypedSyncService,
-)
+from alula.client import Client, SyncClient, SyncItemStream
 
 __all__ = [
     "ArticlesCreate",

@@ -240,3 +240,22 @@ class TestNames:
         schema = {"$ref": "#/components/schemas/items.getResult"}
         operation["responses"] = {"200": {"content": {"application/json": {"schema": schema}}}}
         assert "TypedDict):" not in client_code(told)
+
+
+class TestImports:
+    def imports(self, schema, **more):
+        code = client_code(description(schema, **more))
+        return {line for line in code.splitlines() if line.startswith("from ")}
+
+    def test_it_imports_what_it_uses_alone(self):
+        assert self.imports({"type": "object", "properties": {"text": {"type": "string"}}}) == {
+            "from __future__ import annotations",
+            "from typing import Any, TypedDict, overload",
+            "from alula.client import Client, SyncClient, TypedService, TypedSyncService",
+        }
+
+    def test_types_of_fields_that_no_class_can_have_count(self):
+        fields = {"a-b": {"enum": ["Page"]}}
+        found = self.imports({"type": "object", "properties": fields})
+        assert "from typing import Any, Literal, TypedDict, overload" in found
+        assert not any(line.startswith("from alula import") for line in found)

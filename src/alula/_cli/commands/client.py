@@ -6,6 +6,7 @@ service of the application's own also has a class with the types of its methods.
 
 from __future__ import annotations
 
+import ast
 import json
 import keyword
 import re
@@ -42,20 +43,7 @@ Written by `alula client`; run it again after the services have changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, NotRequired, Protocol, Required, TypedDict, overload
-
-from alula import Page, StreamedItems
-from alula.client import (
-    Client,
-    ClientService,
-    SyncClient,
-    SyncItemStream,
-    SyncService,
-    TypedService,
-    TypedSyncService,
-)
-
+{imports}
 __all__ = [
 {names}]
 '''
@@ -77,12 +65,24 @@ _PYTHON_TYPES: Final = {
     "null": "None",
     "object": "dict[str, Any]",
 }
+# Where the names come from that the code of a module may use.
+_IMPORTS: Final = {
+    "collections.abc": ("Mapping",),
+    "typing": ("Any", "Literal", "NotRequired", "Protocol", "Required", "TypedDict", "overload"),
+    "alula": ("Page", "StreamedItems"),
+    "alula.client": (
+        "Client",
+        "ClientService",
+        "SyncClient",
+        "SyncItemStream",
+        "SyncService",
+        "TypedService",
+        "TypedSyncService",
+    ),
+}
 # A service called `list` must not replace a name that the module itself uses.
-_NAMES_OF_THE_HEAD: Final = frozenset(
-    {"Any", "Client", "ClientService", "Literal", "Mapping", "NotRequired", "Page", "Protocol"}
-    | {"Required", "StreamedItems", "SyncClient", "SyncItemStream", "SyncService", "TypedDict"}
-    | {"TypedService", "TypedSyncService", "bool", "dict", "float", "int", "list", "overload"}
-    | {"annotations", "str"}
+_OWN_NAMES: Final = frozenset(
+    {"annotations", "bool", "dict", "float", "int", "list", "str"}.union(*_IMPORTS.values())
 )
 _SCHEMES: Final = ("http://", "https://")
 _SCHEMA_REFERENCE: Final = "#/components/schemas/"
@@ -167,12 +167,31 @@ def client_code(description: JsonObject) -> str:
     functions = [
         _service_function(tag["name"], description, records) for tag in description["tags"]
     ]
-    names = sorted(records.used_names - _NAMES_OF_THE_HEAD)
+    body = "".join([*records.definitions(), *functions])
+    names = sorted(records.used_names - _OWN_NAMES)
     name_lines = "".join(f'    "{name}",\n' for name in names)
     # The title stands inside a docstring: without quotes and backslashes it cannot end it.
     title = re.sub(r"[^\w .,:/-]", " ", description["info"]["title"])
-    head = _MODULE_HEAD.format(title=title, names=name_lines)
-    return "".join([head, *records.definitions(), *functions])
+    return _MODULE_HEAD.format(title=title, imports=_imports(body), names=name_lines) + body
+
+
+def _imports(code: str) -> str:
+    """Return the lines that import what the code uses: strict type checkers refuse more."""
+    nodes = list(ast.walk(ast.parse(code)))
+    # The types of fields that no class can have are texts.
+    texts = [each for node in nodes if isinstance(node, ast.Dict) for each in node.values]
+    for text in texts:
+        nodes += ast.walk(ast.parse(ast.literal_eval(text), mode="eval"))
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    groups = (
+        "".join(
+            f"from {module} import {', '.join(names)}\n"
+            for module in modules
+            if (names := [name for name in _IMPORTS[module] if name in used])
+        )
+        for modules in (("collections.abc", "typing"), ("alula", "alula.client"))
+    )
+    return "\n".join(filter(None, groups))
 
 
 def _service_function(path: str, description: JsonObject, records: _RecordTypes) -> str:
@@ -229,7 +248,7 @@ class _RecordTypes:
     """
 
     def __init__(self, schemas: JsonObject) -> None:
-        self.used_names = set(_NAMES_OF_THE_HEAD)
+        self.used_names = set(_OWN_NAMES)
         self._schemas = schemas
         self._type_names: dict[str, str] = {}
         self._definitions: dict[str, str] = {}
