@@ -128,17 +128,6 @@ def test_uploads_are_no_tools(tmp_path):
         tools_of(app, {"files": ["create"]})
 
 
-def test_methods_that_stream_are_no_tools():
-    class Clock:
-        async def ticks(self, data, params):
-            yield 1
-
-    inner = App().use("clock", Clock(), methods=["ticks"])
-    app = App().use("clock", inner.service("clock"))
-    with pytest.raises(ValueError, match="streams its items, and a tool has one result"):
-        tools_of(app, {"clock": ["ticks"]})
-
-
 # -- what agents see -------------------------------------------------------------------------------
 
 

@@ -2,28 +2,54 @@
 
 The SDK implements all revisions of the protocol side by side. There are no sessions, so any worker
 can handle any request.
+
+The response to a message is one JSON text. Only a tool whose method streams may report progress;
+then it is an event stream that ends with this text. It begins with the first progress, so that the
+status of a refused call is an ordinary one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
+from anyio import (
+    BrokenResourceError,
+    ClosedResourceError,
+    EndOfStream,
+    create_memory_object_stream,
+)
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
-from starlette.types import Message
+from mcp.types import (
+    CallToolRequestParams,
+    CallToolResult,
+    JSONRPCNotification,
+    ListToolsResult,
+    PaginatedRequestParams,
+    ProgressToken,
+)
+from starlette.types import Message, Receive
 
 from alula.errors import NotAuthenticated
 from alula.express import ExpressApplication, Request, Response
-from alula.mcp._calls import Exchange
+from alula.express._connected import run_while_connected
+from alula.express._headers import best_match
+from alula.mcp._calls import Exchange, Report
+from alula.mcp._items import Progress
 from alula.mcp._tools import Toolbox
 
 __all__ = ["Endpoint"]
 
 _EXCHANGE: Final = "alula.mcp"
+_EVENTS: Final = "text/event-stream"
+_COMMENT: Final = b":\r\n\r\n"
+_HEARTBEAT: Final = 15.0  # seconds of silence after which proxies may close a connection
 _TTL: Final = 60_000  # milliseconds; the list is the same for everybody
 
 
@@ -117,6 +143,51 @@ class Endpoint:
         if self._manager is None:
             raise RuntimeError("mcp() takes requests after the setup: await app.setup()")
         exchange = Exchange(self._app, req, res, self._timeout)
+        if self._tools.streams(_called_tool(req.body)):
+            await self._respond_to_reader(exchange, req, res)
+        else:
+            self._send(await self._answer(exchange, req, req.receive), exchange, res)
+
+    async def _respond_to_reader(self, exchange: Exchange, req: Request, res: Response) -> None:
+        """Respond to a call of a method that streams. The call ends when its client leaves.
+
+        Raises:
+            BadRequest: The client has left.
+            Exception: As `respond`.
+        """
+        body, _ = await req.receive_part()  # all of it, since `json` has read it before
+        reports, events = create_memory_object_stream[bytes](0)
+        if best_match(req.headers.get("accept"), [_EVENTS]):
+            exchange.reports = reports
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": body}
+
+        async def answer() -> list[Message]:
+            async with reports:
+                return await self._answer(exchange, req, receive)
+
+        answering = asyncio.create_task(answer())
+
+        def end(_: object) -> None:
+            exchange.close()
+            answering.cancel()
+            reports.close()
+            events.close()
+
+        res.on_end(end)  # whatever becomes of the response
+        try:
+            first = await run_while_connected(events.receive(), req)
+        except EndOfStream:
+            self._send(await answering, exchange, res)
+            return
+        res.set("content-type", _EVENTS).set("cache-control", "no-cache, no-transform")
+        res.set("x-accel-buffering", "no")  # otherwise nginx keeps events back
+        res.send(_events(first, events, answering, exchange))
+
+    async def _answer(self, exchange: Exchange, req: Request, receive: Receive) -> list[Message]:
+        """Return what the SDK sends: a head, and the parts of a body."""
+        assert self._manager is not None  # noqa: S101  # for type checkers; `respond` checks it
         # Space around a value is not part of it, and the SDK compares values with the body.
         headers = [(name, value.strip(b" \t")) for name, value in req.scope["headers"]]
         state = {**req.scope.get("state", {}), _EXCHANGE: exchange}
@@ -126,16 +197,25 @@ class Endpoint:
         async def collect(message: Message) -> None:
             messages.append(message)
 
-        await self._manager.handle_request(scope, req.receive, collect)
-        if exchange.failure is not None:
-            if isinstance(exchange.failure, NotAuthenticated):
-                exchange.failure.headers = {"WWW-Authenticate": self._challenge}
-            raise exchange.failure
+        await self._manager.handle_request(scope, receive, collect)
+        return messages
+
+    def _send(self, messages: list[Message], exchange: Exchange, res: Response) -> None:
+        """Send what the SDK has sent.
+
+        Raises:
+            Exception: The failure of the message, if HTTP has to report it.
+        """
+        failure = exchange.failure
+        if failure is not None:
+            if isinstance(failure, NotAuthenticated):
+                failure.headers = {"WWW-Authenticate": self._challenge}
+            raise failure
         head, *parts = messages
         for name, value in head["headers"]:
             if name != b"content-length":
                 res.set(name.decode("latin-1"), value.decode("latin-1"))
-        res.status(head["status"]).end(b"".join(part.get("body", b"") for part in parts))
+        res.status(head["status"]).end(_body_of(parts))
 
     async def _list_tools(self, context: Any, _: PaginatedRequestParams | None) -> ListToolsResult:
         exchange: Exchange = context.request.scope["state"][_EXCHANGE]
@@ -144,8 +224,64 @@ class Endpoint:
 
     async def _call_tool(self, context: Any, params: CallToolRequestParams) -> CallToolResult:
         exchange: Exchange = context.request.scope["state"][_EXCHANGE]
-        return await exchange.call(self._tools, params.name, params.arguments)
+        meta: dict[str, Any] = context.meta or {}
+        token: ProgressToken | None = meta.get("progress_token")
+        report: Report | None = None
+        if token is not None and exchange.reports is not None:
+            report = partial(_send_progress, exchange.reports, token)
+        return await exchange.call(self._tools, params.name, params.arguments, report)
 
 
 def _headers_of(_: str) -> None:
     """Return the schema of the headers of a tool, which has none."""
+
+
+def _called_tool(message: object) -> str:
+    """Return the name of the tool that a message calls, empty if it calls none."""
+    match message:
+        case {"method": "tools/call", "params": {"name": str(name)}}:
+            return name
+        case _:
+            return ""
+
+
+async def _send_progress(
+    reports: MemoryObjectSendStream[bytes], token: ProgressToken, progress: Progress
+) -> None:
+    """Send a progress notification, as soon as the client has room for it."""
+    params = {"progressToken": token, **progress.members()}
+    note = JSONRPCNotification(
+        jsonrpc="2.0", method="notifications/progress", params=params
+    ).model_dump_json(by_alias=True, exclude_none=True)
+    with suppress(BrokenResourceError, ClosedResourceError):  # the client has just left
+        await reports.send(_event(note.encode()))
+
+
+async def _events(
+    first: bytes,
+    events: MemoryObjectReceiveStream[bytes],
+    answering: asyncio.Task[list[Message]],
+    exchange: Exchange,
+) -> AsyncGenerator[bytes, None]:
+    """Yield the events of a response: each progress, and the message of the SDK at the end."""
+    yield first
+    while True:
+        event = _COMMENT
+        with suppress(TimeoutError):
+            try:
+                async with asyncio.timeout(_HEARTBEAT):
+                    event = await events.receive()
+            except EndOfStream:
+                break
+        yield event
+    _, *parts = await answering
+    exchange.log_failure()  # too late for a status
+    yield _event(_body_of(parts))
+
+
+def _body_of(parts: Iterable[Message]) -> bytes:
+    return b"".join(part.get("body", b"") for part in parts)
+
+
+def _event(data: bytes) -> bytes:
+    return b"event: message\r\ndata: %b\r\n\r\n" % data

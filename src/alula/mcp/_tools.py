@@ -317,6 +317,12 @@ class Toolbox:
             self._state = state
         return self._tools
 
+    def streams(self, name: str) -> bool:
+        """Tell whether a tool is for a method that streams; False if there is no such tool."""
+        path, method = self._names.get(name, ("", ""))
+        handle: ServiceHandle | None = self._app.services.get(path)
+        return handle is not None and method in handle.streaming
+
     def find(self, name: str) -> ServiceTool:
         """Return the tool with a name.
 
@@ -333,7 +339,7 @@ class Toolbox:
 
         Raises:
             ValueError: A service is not registered, or clients cannot call the method; or it takes
-                files, which tools cannot send, or the method streams.
+                files, which tools cannot send.
         """
         for name, (path, method) in self._names.items():
             handle: ServiceHandle | None = self._app.services.get(path)
@@ -346,11 +352,6 @@ class Toolbox:
                 raise ValueError(
                     f"mcp(): the tool {name!r} is for `{method}` of {path!r}, which clients cannot"
                     f" call; they can call {_listed(handle.methods)}"
-                )
-            if method in handle.streaming:
-                raise ValueError(
-                    f"mcp(): the tool {name!r} is for `{method}` of {path!r}, which streams its"
-                    " items, and a tool has one result; add a method that returns a list"
                 )
             if method == "create" and facts_of(handle).form is not None:
                 raise ValueError(
