@@ -1,4 +1,4 @@
-"""Methods that stream as tools: progress of each item, one result, limits, and clients that leave."""
+"""Methods that stream as tools: progress, one result, limits, and clients that leave."""
 
 from __future__ import annotations
 
