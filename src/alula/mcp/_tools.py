@@ -183,10 +183,13 @@ class ServiceTool:
 
     def _data_schema(self) -> Schema:
         schema = inlined(self._facts.data.get(self.method) or {"type": "object"})
-        if self.method != "patch":
-            return schema
         fields: Mapping[str, Any] = schema.get("properties", {})
-        kept = {name: _without_default(field) for name, field in fields.items()}
+        # A patch fills no default in, and a hidden value is shown to nobody.
+        silent = fields if self.method == "patch" else self._facts.hidden
+        kept = {
+            name: _without_default(field) if name in silent else field
+            for name, field in fields.items()
+        }
         return {**schema, "properties": kept} if kept else schema
 
     def _id_schema(self) -> Schema:
@@ -207,7 +210,7 @@ class ServiceTool:
             return {**shown, "description": select_words(self._facts.record)}
         if self._facts.adapter is None and not self._query_schema:
             return shown
-        words = query_words(self._query_schema, self._facts.record)
+        words = query_words(self._query_schema, self._facts.record, self._facts.hidden)
         return {**shown, "description": words}
 
     @cached_property
@@ -265,7 +268,7 @@ class ServiceTool:
 
 
 def _without_default(field: Any) -> Any:
-    """Return the schema of a property in a patch, which fills no default in."""
+    """Return the schema of a property without its default."""
     if not is_mapping(field):
         return field
     return {key: value for key, value in field.items() if key != "default"}
