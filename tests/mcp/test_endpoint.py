@@ -11,11 +11,11 @@ from pydantic import BaseModel
 from tests.authentication.building import add_authentication, add_user
 from tests.express.asgi_client import call, post_json
 from tests.express.serving import living
-from tests.mcp.speaking import HOST, VERSIONS, call_tool, send
+from tests.mcp.speaking import HOST, VERSIONS, call_tool, message_of, send
 
 from alula.adapters.memory import MemoryService
 from alula.authentication import authenticate, protect
-from alula.errors import Forbidden
+from alula.errors import BadRequest, Forbidden
 from alula.express import access_log, api
 from alula.hooks import annotate_hook
 from alula.mcp import mcp
@@ -149,6 +149,29 @@ async def test_other_hosts_and_origins_are_refused():
     assert statuses == [421, 403, 200]
 
 
+@pytest.mark.parametrize("name", ["host", "origin"])
+async def test_a_second_host_or_origin_is_refused(name):
+    """Which of them counts is a matter of opinion, between a proxy and a server for example."""
+    app = make_app(origins=["https://pages.example"])
+    message, headers = message_of("tools/list", {}, VERSIONS[1])
+    pairs = [*headers.items(), ("origin", "https://pages.example"), (name, "evil.example")]
+    async with living(app):
+        answer = await call(app, "POST", "/mcp", json.dumps(message).encode(), pairs)
+    assert (answer.status, answer.json["message"]) == (400, f"The header {name} is there twice")
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/jsonx", ""])
+async def test_what_is_not_declared_as_json_is_refused(kind):
+    """The SDK would read ``application/jsonx``, without the limits of the parser."""
+    app = make_app()
+    message, headers = message_of("tools/list", {}, VERSIONS[1])
+    headers["content-type"] = kind
+    async with living(app):
+        answer = await call(app, "POST", "/mcp", json.dumps(message).encode(), headers)
+        assert answer.status == 415
+        assert (await call(app, "POST", "/mcp", headers=headers)).status == 415
+
+
 # -- results and errors ----------------------------------------------------------------------------
 
 
@@ -229,6 +252,23 @@ async def test_the_text_of_a_failed_description_is_shown_to_nobody(version):
         listed = await send(app, "tools/list", version=version)
     assert listed.status == 500
     assert listed.json["message"] == "The server failed; its log says why"
+
+
+async def test_errors_are_bounded_too():
+    app, long = make_app(), "x" * 200_000
+    app.service("todos").hooks(error={"find": [explain_at_length]})
+    async with living(app):
+        unknown = await call_tool(app, "todos_get", {long: 1})
+        missing = await call_tool(app, long, version=VERSIONS[0])
+        explained = await call_tool(app, "todos_find", {"query": {"x": 1}})
+    assert unknown[1]["message"].startswith("unknown argument 'xxx")
+    assert missing[1]["message"].startswith("there is no tool 'xxx")
+    assert explained[1] == {"code": 400, "message": "many mistakes"}
+    assert max(len(str(each)) for each in (unknown, missing)) < 3_000
+
+
+def explain_at_length(context):
+    context.error = BadRequest("many mistakes", ["mistake"] * 20_000)
 
 
 async def test_the_access_log_names_the_service_and_the_log_the_failure(caplog):

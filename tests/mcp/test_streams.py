@@ -213,6 +213,18 @@ async def test_without_token_or_event_stream_the_response_is_json(version):
         assert (kind, result["content"][0]["text"]) == ("application/json", "[]")
 
 
+@pytest.mark.parametrize(
+    ("length", "kind"), [(1000, "text/event-stream"), (1001, "application/json")]
+)
+async def test_a_long_token_is_not_repeated(length, kind):
+    app = make_app()
+    params = {"name": "a_ask", "arguments": {"data": {"words": ["x"]}}}
+    params["_meta"] = {"progressToken": "t" * length}
+    async with living(app):
+        answer = await send(app, "tools/call", params)
+    assert (answer.status, answer.get("content-type")) == (200, kind)
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_official_client_gets_progress(mode):
     app, seen = make_app(), []

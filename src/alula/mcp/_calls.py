@@ -20,6 +20,7 @@ from alula.express._middleware.error_handler import reporter
 from alula.mcp._items import CollectedItems, Progress
 from alula.mcp._tools import ServiceTool, Toolbox
 from alula.outgoing import public_result
+from alula.outgoing._text import short_line
 
 __all__ = ["Exchange", "Report"]
 
@@ -162,10 +163,13 @@ def _result(text: str) -> CallToolResult:
 def _failure(error: FrameworkError) -> CallToolResult:
     described = error_json(error)
     shown = {name: described[name] for name in _SHOWN if name in described}
+    brief = {"code": error.code, "message": short_line(error.message)}
     try:
         text = dumps(shown).decode()
     # Values may fail in any way while they are turned into JSON.
     except Exception:  # noqa: BLE001  # it is logged
         _log.exception("the data of an error has no JSON form; it was left out")
-        text = dumps({name: shown[name] for name in ("code", "message")}).decode()
+        text = dumps(brief).decode()
+    if len(text) > _MAX_CHARACTERS:  # such as what is wrong with each of many values
+        text = dumps(brief).decode()
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)

@@ -36,19 +36,22 @@ from mcp.types import (
 )
 from starlette.types import Message, Receive
 
-from alula.errors import NotAuthenticated
+from alula.errors import BadRequest, NotAuthenticated, UnsupportedMediaType
 from alula.express import ExpressApplication, Request, Response
 from alula.express._connected import run_while_connected
 from alula.express._headers import best_match
 from alula.mcp._calls import Exchange, Report
 from alula.mcp._items import Progress
 from alula.mcp._tools import Toolbox
+from alula.types import UNSET
 
 __all__ = ["Endpoint"]
 
 _EXCHANGE: Final = "alula.mcp"
 _EVENTS: Final = "text/event-stream"
 _COMMENT: Final = b":\r\n\r\n"
+_WITHOUT_CASE: Final = frozenset({b"host", b"origin"})
+_MAX_TOKEN: Final = 1000  # characters
 _HEARTBEAT: Final = 15.0  # seconds of silence after which proxies may close a connection
 _TTL: Final = 60_000  # milliseconds; the list is the same for everybody
 
@@ -138,10 +141,17 @@ class Endpoint:
 
         Raises:
             RuntimeError: The application is not set up.
+            UnsupportedMediaType: The body is not JSON.
+            BadRequest: A header that decides who may call tools is ambiguous.
             Exception: The failure of the message, if HTTP has to report it.
         """
         if self._manager is None:
             raise RuntimeError("mcp() takes requests after the setup: await app.setup()")
+        if req.body is UNSET:  # the SDK would read it, within other limits than those of `json`
+            raise UnsupportedMediaType("Send a message as application/json")
+        for name in _WITHOUT_CASE:
+            if sum(sent == name for sent, _ in req.scope["headers"]) > 1:
+                raise BadRequest(f"The header {name.decode()} is there twice")
         exchange = Exchange(self._app, req, res, self._timeout)
         if self._tools.streams(_called_tool(req.body)):
             await self._respond_to_reader(exchange, req, res)
@@ -188,8 +198,7 @@ class Endpoint:
     async def _answer(self, exchange: Exchange, req: Request, receive: Receive) -> list[Message]:
         """Return what the SDK sends: a head, and the parts of a body."""
         assert self._manager is not None  # noqa: S101  # for type checkers; `respond` checks it
-        # Space around a value is not part of it, and the SDK compares values with the body.
-        headers = [(name, value.strip(b" \t")) for name, value in req.scope["headers"]]
+        headers = [_as_compared(name, value) for name, value in req.scope["headers"]]
         state = {**req.scope.get("state", {}), _EXCHANGE: exchange}
         scope = {**req.scope, "headers": headers, "state": state}
         messages: list[Message] = []
@@ -227,13 +236,20 @@ class Endpoint:
         meta: dict[str, Any] = context.meta or {}
         token: ProgressToken | None = meta.get("progress_token")
         report: Report | None = None
-        if token is not None and exchange.reports is not None:
+        # Every notification repeats the token, so a long one would be sent many times.
+        if token is not None and len(str(token)) <= _MAX_TOKEN and exchange.reports is not None:
             report = partial(_send_progress, exchange.reports, token)
         return await exchange.call(self._tools, params.name, params.arguments, report)
 
 
 def _headers_of(_: str) -> None:
     """Return the schema of the headers of a tool, which has none."""
+
+
+def _as_compared(name: bytes, value: bytes) -> tuple[bytes, bytes]:
+    """Return a header in the form in which the SDK compares it with the body, or with the hosts."""
+    stripped = value.strip(b" \t")  # space around a value is not part of it
+    return name, stripped.lower() if name in _WITHOUT_CASE else stripped
 
 
 def _called_tool(message: object) -> str:

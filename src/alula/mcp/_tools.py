@@ -16,6 +16,7 @@ from alula._service import ServiceHandle, owning_handle
 from alula._service_facts import ServiceFacts, facts_of, query_schema_of, schema_of, state_of
 from alula.errors import BadRequest, NotFound
 from alula.mcp._schemas import inlined, query_words, select_words
+from alula.outgoing._text import short_line
 from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, UNSET, Id, is_array, is_list, is_mapping
 
 __all__ = ["Arguments", "ServiceTool", "Toolbox", "read_names"]
@@ -236,9 +237,8 @@ class ServiceTool:
         """
         unknown = [name for name in arguments if name not in self._properties]
         if unknown:
-            raise BadRequest(
-                f"unknown argument {unknown[0]!r}; this tool takes {_listed(self._properties)}"
-            )
+            name, known = short_line(unknown[0]), _listed(self._properties)
+            raise BadRequest(f"unknown argument {name!r}; this tool takes {known}")
         missing = [name for name in self._required if name not in arguments]
         if missing:
             raise BadRequest(f"missing: {_listed(missing)}")
@@ -334,7 +334,7 @@ class Toolbox:
         """
         tool = self.tools().get(name)
         if tool is None:
-            raise NotFound(f"there is no tool {name!r}; tools/list has their names")
+            raise NotFound(f"there is no tool {short_line(name)!r}; tools/list has their names")
         return tool
 
     def check(self) -> None:
