@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 
+import jwt
 import pytest
 from pydantic import BaseModel
-from tests.authentication.building import add_authentication, add_user
+from tests.authentication.building import SECRET, add_authentication, add_user
 from tests.express.asgi_client import call, post_json
 from tests.express.serving import living
 from tests.mcp.speaking import HOST, VERSIONS, call_tool, message_of, send
@@ -324,6 +326,20 @@ async def test_a_call_without_valid_credentials_is_a_401_that_names_the_metadata
         False,
         [{"id": 1}],
     )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_token_for_another_audience_is_a_401(guarded, version):
+    user = (await guarded.service("users").find())[0]
+    claims = {"sub": str(user["id"]), "iss": "feathers", "aud": "https://other.example/mcp"}
+    claims |= {"iat": time.time(), "exp": time.time() + 60}
+    token = jwt.encode(claims, SECRET, headers={"typ": "access"})
+    headers = {"authorization": f"Bearer {token}"}
+    answer = await send(
+        guarded, "tools/call", {"name": "todos_find"}, version=version, headers=headers
+    )
+    assert answer.status == 401
+    assert "audience" in str(answer.json["data"]) + answer.json["message"]
 
 
 async def test_without_an_issuer_the_challenge_says_bearer_alone():

@@ -285,6 +285,15 @@ async def test_a_refusal_before_the_first_item_is_an_ordinary_one(version):
     assert (answer.status, answer.get("www-authenticate")) == (401, "Bearer")
 
 
+async def test_wrong_arguments_are_an_ordinary_error():
+    app = make_app()
+    async with living(app):
+        assert await call_tool(app, "a_ask", {"words": []}) == (
+            True,
+            {"code": 400, "message": "unknown argument 'words'; this tool takes data"},
+        )
+
+
 async def test_a_stream_is_bounded_in_characters_and_in_seconds():
     service = Assistant()
     app = make_app(service)
