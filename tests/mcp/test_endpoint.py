@@ -14,14 +14,18 @@ from tests.authentication.building import SECRET, add_authentication, add_user
 from tests.express.asgi_client import call, post_json
 from tests.express.serving import living
 from tests.mcp.speaking import HOST, VERSIONS, call_tool, message_of, send
+from tests.telemetry.recording import Recording
 
+from alula import App
 from alula.adapters.memory import MemoryService
 from alula.authentication import authenticate, protect
+from alula.common_hooks import rate_limit
 from alula.errors import BadRequest, Forbidden
 from alula.express import access_log, api
 from alula.hooks import annotate_hook
 from alula.mcp import mcp
 from alula.schema import hidden, resolve, resolve_external, with_schema
+from alula.telemetry import telemetry
 from mcp import Client
 
 
@@ -111,6 +115,17 @@ async def test_a_call_needs_no_handshake_so_any_worker_answers(version):
         assert len(result["tools"]) == 9
         if version == VERSIONS[1]:
             assert (result["ttlMs"], result["cacheScope"]) == (60_000, "public")
+
+
+async def test_an_older_revision_works_as_well():
+    app = make_app()
+    sent = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    sent["clientInfo"] = {"name": "Old", "version": "1"}
+    async with living(app):
+        assert await call_tool(app, "todos_find", version="2025-06-18") == (False, [])
+        answer = await send(app, "initialize", sent, version="2025-06-18")
+    assert answer.json["result"]["protocolVersion"] == "2025-06-18"
+    assert list(answer.json["result"]["capabilities"]) == ["tools"]
 
 
 async def test_spaces_around_a_header_are_not_part_of_it():
@@ -281,6 +296,28 @@ async def test_the_access_log_names_the_service_and_the_log_the_failure(caplog):
     (line,) = [record for record in caplog.records if record.name == "alula.access"]
     assert (line.service, line.service_method, line.provider) == ("a/:b", "get", "mcp")
     assert "canary-2" in caplog.text
+
+
+async def test_metrics_have_the_provider_and_the_method():
+    recording = Recording()
+    app = api(App().configure(telemetry(**recording.providers)))
+    app.use("todos", MemoryService()).configure(mcp({"todos": ["find"]}, hosts=[HOST]))
+    async with living(app):
+        await call_tool(app, "todos_find")
+    (point,) = recording.points("rpc.server.call.duration")
+    recording.tracers.shutdown()
+    recording.meters.shutdown()
+    assert point.attributes["rpc.method"] == "todos/find"
+    assert point.attributes["alula.provider"] == "mcp"
+
+
+async def test_rate_limits_hold_for_agents():
+    app = make_app()
+    app.service("todos").hooks(before={"find": [rate_limit(2, window=60, by="address")]})
+    async with living(app):
+        found = [await call_tool(app, "todos_find") for _ in range(3)]
+    assert [failed for failed, _ in found] == [False, False, True]
+    assert found[2][1]["code"] == 429
 
 
 # -- sign-in ---------------------------------------------------------------------------------------
