@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import logging
 import time
@@ -125,7 +126,7 @@ async def test_an_older_revision_works_as_well():
         assert await call_tool(app, "todos_find", version="2025-06-18") == (False, [])
         answer = await send(app, "initialize", sent, version="2025-06-18")
     assert answer.json["result"]["protocolVersion"] == "2025-06-18"
-    assert list(answer.json["result"]["capabilities"]) == ["tools"]
+    assert not {"prompts", "resources"} & answer.json["result"]["capabilities"].keys()
 
 
 async def test_spaces_around_a_header_are_not_part_of_it():
@@ -150,6 +151,42 @@ async def test_what_is_no_message_is_refused():
         note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
         answer = await post_json(app, note, "/mcp", accept)
         assert (answer.status, answer.body) == (202, b"")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "method", ["subscriptions/listen", "prompts/list", "resources/list", "nothing"]
+)
+async def test_what_is_not_offered_is_an_error_of_the_protocol(method, version):
+    """For the first of them, the SDK waits for its client to leave."""
+    app = make_app()
+    params = {"notifications": {}} if method == "subscriptions/listen" else {"uri": "a:b"}
+    async with living(app):
+        answer = await send(app, method, params, version=version)
+    assert answer.json["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_message_is_read_once_so_a_packed_one_or_another_charset_is_the_same(version):
+    app = make_app()
+    message, headers = message_of("tools/call", {"name": "todos_find"}, version)
+    utf_16 = {**headers, "content-type": "application/json; charset=utf-16"}
+    packed = {**headers, "content-encoding": "gzip"}
+    text = json.dumps(message)
+    async with living(app):
+        plain = await call(app, "POST", "/mcp", text.encode(), headers)
+        for body, sent in ((gzip.compress(text.encode()), packed), (text.encode("utf-16"), utf_16)):
+            answer = await call(app, "POST", "/mcp", body, sent)
+            assert (answer.status, answer.text) == (200, plain.text)
+
+
+async def test_the_limit_of_bodies_is_that_of_the_application():
+    app = make_app().set("body limit", "6mb")
+    async with living(app):
+        arguments = {"data": {"text": "x" * 5_000_000}}
+        failed, error = await call_tool(app, "todos_create", arguments)
+        assert (failed, error["code"]) == (True, 413)  # the result is as long
+        assert len(await app.service("todos").find()) == 1
 
 
 async def test_other_hosts_and_origins_are_refused():

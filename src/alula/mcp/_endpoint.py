@@ -11,6 +11,7 @@ status of a refused call is an ordinary one.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -34,8 +35,9 @@ from mcp.types import (
     PaginatedRequestParams,
     ProgressToken,
 )
-from starlette.types import Message, Receive
+from starlette.types import Message
 
+from alula._json_encoding import dumps
 from alula.errors import BadRequest, NotAuthenticated, UnsupportedMediaType
 from alula.express import ExpressApplication, Request, Response
 from alula.express._connected import run_while_connected
@@ -112,6 +114,7 @@ class Endpoint:
             self._server,
             stateless=True,
             json_response=True,
+            max_request_body_size=sys.maxsize,  # `json` has limited it
             security_settings=TransportSecuritySettings(
                 allowed_hosts=list(hosts), allowed_origins=list(origins)
             ),
@@ -156,7 +159,7 @@ class Endpoint:
         if self._tools.streams(_called_tool(req.body)):
             await self._respond_to_reader(exchange, req, res)
         else:
-            self._send(await self._answer(exchange, req, req.receive), exchange, res)
+            self._send(await self._answer(exchange, req), exchange, res)
 
     async def _respond_to_reader(self, exchange: Exchange, req: Request, res: Response) -> None:
         """Respond to a call of a method that streams. The call ends when its client leaves.
@@ -165,17 +168,13 @@ class Endpoint:
             BadRequest: The client has left.
             Exception: As `respond`.
         """
-        body, _ = await req.receive_part()  # all of it, since `json` has read it before
         reports, events = create_memory_object_stream[bytes](0)
         if best_match(req.headers.get("accept"), [_EVENTS]):
             exchange.reports = reports
 
-        async def receive() -> Message:
-            return {"type": "http.request", "body": body}
-
         async def answer() -> list[Message]:
             async with reports:
-                return await self._answer(exchange, req, receive)
+                return await self._answer(exchange, req)
 
         answering = asyncio.create_task(answer())
 
@@ -195,13 +194,24 @@ class Endpoint:
         res.set("x-accel-buffering", "no")  # otherwise nginx keeps events back
         res.send(_events(first, events, answering, exchange))
 
-    async def _answer(self, exchange: Exchange, req: Request, receive: Receive) -> list[Message]:
+    async def _answer(self, exchange: Exchange, req: Request) -> list[Message]:
         """Return what the SDK sends: a head, and the parts of a body."""
         assert self._manager is not None  # noqa: S101  # for type checkers; `respond` checks it
-        headers = [_as_compared(name, value) for name, value in req.scope["headers"]]
+        headers = [
+            _as_compared(name, value)
+            for name, value in req.scope["headers"]
+            if name != b"content-length"
+        ]
         state = {**req.scope.get("state", {}), _EXCHANGE: exchange}
         scope = {**req.scope, "headers": headers, "state": state}
+        # Written anew, so that there is one reading of a message, and packed ones can be read.
+        bodies = [dumps(req.body)]
         messages: list[Message] = []
+
+        async def receive() -> Message:
+            if bodies:
+                return {"type": "http.request", "body": bodies.pop()}
+            return await req.receive()  # until the client leaves
 
         async def collect(message: Message) -> None:
             messages.append(message)
