@@ -94,4 +94,4 @@ dist: ## build what a release uploads into dist/
 
 clean: ## remove all that these commands have made
 	rm -rf .venv site .cache dist tests/interop/node_modules benchmarks/node_modules \
-		tests/interop/generated_clients/node_modules
+		tests/interop/generated_clients/node_modules tests/interop/agents/node_modules

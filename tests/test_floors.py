@@ -61,7 +61,7 @@ THIRD_PARTY = {
     "files": {"orjson", "python_multipart", "aiobotocore", "aiohttp", "botocore"},
     "json_encoding": {"orjson"},  # for those who send: the core imports it nowhere
     "local_mongodb": {"pymongo"},
-    "mcp": {"mcp", "orjson", "starlette"},  # orjson: to name the extra without it
+    "mcp": {"anyio", "mcp", "orjson", "starlette"},  # orjson: to name the extra without it
     "logs": {"orjson"},  # where it is installed: logs work without it
     "outgoing": {"pydantic_core"},  # for Pydantic, when it writes a redacted record
     # orjson: to name the extra without it.

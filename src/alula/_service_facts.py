@@ -71,6 +71,7 @@ class ServiceFacts(NamedTuple):
         form: Of a service that takes forms with files: the JSON Schema of its forms. None for all
             others.
         declared: What its methods declare, by name.
+        hidden: The properties that hooks remove from results.
     """
 
     handle: ServiceHandle
@@ -85,6 +86,7 @@ class ServiceFacts(NamedTuple):
     entity: tuple[str, str] | None = None
     form: Mapping[str, Any] | None = None
     declared: Mapping[str, Declared] = MappingProxyType({})
+    hidden: frozenset[str] = frozenset()
 
     @property
     def tag(self) -> str:
@@ -236,6 +238,7 @@ def facts_of(handle: ServiceHandle, *, max_files: int | None = None) -> ServiceF
         entity,
         form=form,
         declared=innermost.declared,
+        hidden=frozenset(protected),
     )
 
 

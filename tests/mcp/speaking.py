@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.express.asgi_client import Answer, post_json
+from tests.express.asgi_client import Answer, call
 
 LEGACY = "2025-11-25"
 MODERN = "2026-07-28"
@@ -23,19 +23,27 @@ async def send(
     path: str = "/mcp",
 ) -> Answer:
     """Send a message as a client of a revision of the protocol does, without a handshake."""
+    message, sent = message_of(method, params or {}, version)
+    return await call(app, "POST", path, json.dumps(message).encode(), {**sent, **(headers or {})})
+
+
+def message_of(
+    method: str, params: dict[str, Any], version: str
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return a message of a revision of the protocol, and the headers that belong to it."""
     sent = {"accept": "application/json, text/event-stream", "host": HOST}
-    sent["mcp-protocol-version"] = version
-    params = dict(params or {})
+    sent |= {"content-type": "application/json", "mcp-protocol-version": version}
+    params = dict(params)
     if version == MODERN:
         params["_meta"] = {
             "io.modelcontextprotocol/protocolVersion": version,
             "io.modelcontextprotocol/clientCapabilities": {},
+            **params.get("_meta", {}),
         }
         sent["mcp-method"] = method
         if "name" in params:
             sent["mcp-name"] = params["name"]
-    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    return await post_json(app, message, path, {**sent, **(headers or {})})
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, sent
 
 
 async def call_tool(

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import logging
+import time
 
+import jwt
 import pytest
 from pydantic import BaseModel
-from tests.authentication.building import add_authentication, add_user
+from tests.authentication.building import SECRET, add_authentication, add_user
 from tests.express.asgi_client import call, post_json
 from tests.express.serving import living
-from tests.mcp.speaking import HOST, VERSIONS, call_tool, send
+from tests.mcp.speaking import HOST, VERSIONS, call_tool, message_of, send
+from tests.telemetry.recording import Recording
 
+from alula import App
 from alula.adapters.memory import MemoryService
 from alula.authentication import authenticate, protect
-from alula.errors import Forbidden
+from alula.common_hooks import rate_limit
+from alula.errors import BadRequest, Forbidden
 from alula.express import access_log, api
 from alula.hooks import annotate_hook
 from alula.mcp import mcp
 from alula.schema import hidden, resolve, resolve_external, with_schema
+from alula.telemetry import telemetry
 from mcp import Client
 
 
@@ -27,6 +34,11 @@ class Todo(BaseModel):
     id: int
     text: str
     secret: str = "canary-1"
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError("canary-5")
 
 
 class Troubled:
@@ -42,6 +54,8 @@ class Troubled:
             return object()
         if id == "odder":
             raise Forbidden("not you", object())
+        if id == "oddest":
+            raise Unspeakable
         raise RuntimeError("canary-2")
 
     async def wait(self, data, params):
@@ -104,6 +118,17 @@ async def test_a_call_needs_no_handshake_so_any_worker_answers(version):
             assert (result["ttlMs"], result["cacheScope"]) == (60_000, "public")
 
 
+async def test_an_older_revision_works_as_well():
+    app = make_app()
+    sent = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    sent["clientInfo"] = {"name": "Old", "version": "1"}
+    async with living(app):
+        assert await call_tool(app, "todos_find", version="2025-06-18") == (False, [])
+        answer = await send(app, "initialize", sent, version="2025-06-18")
+    assert answer.json["result"]["protocolVersion"] == "2025-06-18"
+    assert not {"prompts", "resources"} & answer.json["result"]["capabilities"].keys()
+
+
 async def test_spaces_around_a_header_are_not_part_of_it():
     app = make_app()
     async with living(app):
@@ -128,6 +153,42 @@ async def test_what_is_no_message_is_refused():
         assert (answer.status, answer.body) == (202, b"")
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "method", ["subscriptions/listen", "prompts/list", "resources/list", "nothing"]
+)
+async def test_what_is_not_offered_is_an_error_of_the_protocol(method, version):
+    """For the first of them, the SDK waits for its client to leave."""
+    app = make_app()
+    params = {"notifications": {}} if method == "subscriptions/listen" else {"uri": "a:b"}
+    async with living(app):
+        answer = await send(app, method, params, version=version)
+    assert answer.json["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_message_is_read_once_so_a_packed_one_or_another_charset_is_the_same(version):
+    app = make_app()
+    message, headers = message_of("tools/call", {"name": "todos_find"}, version)
+    utf_16 = {**headers, "content-type": "application/json; charset=utf-16"}
+    packed = {**headers, "content-encoding": "gzip"}
+    text = json.dumps(message)
+    async with living(app):
+        plain = await call(app, "POST", "/mcp", text.encode(), headers)
+        for body, sent in ((gzip.compress(text.encode()), packed), (text.encode("utf-16"), utf_16)):
+            answer = await call(app, "POST", "/mcp", body, sent)
+            assert (answer.status, answer.text) == (200, plain.text)
+
+
+async def test_the_limit_of_bodies_is_that_of_the_application():
+    app = make_app().set("body limit", "6mb")
+    async with living(app):
+        arguments = {"data": {"text": "x" * 5_000_000}}
+        failed, error = await call_tool(app, "todos_create", arguments)
+        assert (failed, error["code"]) == (True, 413)  # the result is as long
+        assert len(await app.service("todos").find()) == 1
+
+
 async def test_other_hosts_and_origins_are_refused():
     app = make_app(origins="https://pages.example")
     async with living(app):
@@ -140,6 +201,29 @@ async def test_other_hosts_and_origins_are_refused():
             )
         ]
     assert statuses == [421, 403, 200]
+
+
+@pytest.mark.parametrize("name", ["host", "origin"])
+async def test_a_second_host_or_origin_is_refused(name):
+    """Which of them counts is a matter of opinion, between a proxy and a server for example."""
+    app = make_app(origins=["https://pages.example"])
+    message, headers = message_of("tools/list", {}, VERSIONS[1])
+    pairs = [*headers.items(), ("origin", "https://pages.example"), (name, "evil.example")]
+    async with living(app):
+        answer = await call(app, "POST", "/mcp", json.dumps(message).encode(), pairs)
+    assert (answer.status, answer.json["message"]) == (400, f"The header {name} is there twice")
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/jsonx", ""])
+async def test_what_is_not_declared_as_json_is_refused(kind):
+    """The SDK would read ``application/jsonx``, without the limits of the parser."""
+    app = make_app()
+    message, headers = message_of("tools/list", {}, VERSIONS[1])
+    headers["content-type"] = kind
+    async with living(app):
+        answer = await call(app, "POST", "/mcp", json.dumps(message).encode(), headers)
+        assert answer.status == 415
+        assert (await call(app, "POST", "/mcp", headers=headers)).status == 415
 
 
 # -- results and errors ----------------------------------------------------------------------------
@@ -188,7 +272,9 @@ async def test_hidden_values_are_in_no_result(version):
         ("todos_find", {"query": {"$limt": 1}}, 400, "validation failed"),
         ("a_get", {"b": "1", "id": "forbidden"}, 403, "not you"),
         ("a_get", {"b": "1", "id": "broken"}, 500, "The server failed; its log says why"),
+        ("a_get", {"b": "1", "id": "odder"}, 403, "not you"),
         ("a_get", {"b": "1", "id": "odd"}, 500, "The server failed; its log says why"),
+        ("a_get", {"b": "1", "id": "oddest"}, 500, "The server failed; its log says why"),
         ("a_late", {"b": "1"}, 500, "The server failed; its log says why"),
         ("a_wait", {"b": "1"}, 408, "longer than 0.05 seconds"),
         ("a_find", {"b": "1"}, 413, "$limit takes fewer records, $select"),
@@ -208,21 +294,35 @@ async def test_errors_are_results_that_models_can_read(name, arguments, code, me
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_the_text_of_a_failure_outside_of_a_call_is_shown_to_nobody(version):
+async def test_the_text_of_a_failed_description_is_shown_to_nobody(version):
     app = make_app()
 
     def describe(method):
         raise RuntimeError("canary-4")
 
     async with living(app):
-        arguments = {"name": "a_get", "arguments": {"b": "1", "id": "odder"}}
-        called = await send(app, "tools/call", arguments, version=version)
         hook = annotate_hook(lambda context: None, data=describe)
         app.service("todos").hooks(before=[hook])
         listed = await send(app, "tools/list", version=version)
-    for answer in (called, listed):
-        assert answer.status == 500
-        assert answer.json["message"] == "The server failed; its log says why"
+    assert listed.status == 500
+    assert listed.json["message"] == "The server failed; its log says why"
+
+
+async def test_errors_are_bounded_too():
+    app, long = make_app(), "x" * 200_000
+    app.service("todos").hooks(error={"find": [explain_at_length]})
+    async with living(app):
+        unknown = await call_tool(app, "todos_get", {long: 1})
+        missing = await call_tool(app, long, version=VERSIONS[0])
+        explained = await call_tool(app, "todos_find", {"query": {"x": 1}})
+    assert unknown[1]["message"].startswith("unknown argument 'xxx")
+    assert missing[1]["message"].startswith("there is no tool 'xxx")
+    assert explained[1] == {"code": 400, "message": "many mistakes"}
+    assert max(len(str(each)) for each in (unknown, missing)) < 3_000
+
+
+def explain_at_length(context):
+    context.error = BadRequest("many mistakes", ["mistake"] * 20_000)
 
 
 async def test_the_access_log_names_the_service_and_the_log_the_failure(caplog):
@@ -233,6 +333,28 @@ async def test_the_access_log_names_the_service_and_the_log_the_failure(caplog):
     (line,) = [record for record in caplog.records if record.name == "alula.access"]
     assert (line.service, line.service_method, line.provider) == ("a/:b", "get", "mcp")
     assert "canary-2" in caplog.text
+
+
+async def test_metrics_have_the_provider_and_the_method():
+    recording = Recording()
+    app = api(App().configure(telemetry(**recording.providers)))
+    app.use("todos", MemoryService()).configure(mcp({"todos": ["find"]}, hosts=[HOST]))
+    async with living(app):
+        await call_tool(app, "todos_find")
+    (point,) = recording.points("rpc.server.call.duration")
+    recording.tracers.shutdown()
+    recording.meters.shutdown()
+    assert point.attributes["rpc.method"] == "todos/find"
+    assert point.attributes["alula.provider"] == "mcp"
+
+
+async def test_rate_limits_hold_for_agents():
+    app = make_app()
+    app.service("todos").hooks(before={"find": [rate_limit(2, window=60, by="address")]})
+    async with living(app):
+        found = [await call_tool(app, "todos_find") for _ in range(3)]
+    assert [failed for failed, _ in found] == [False, False, True]
+    assert found[2][1]["code"] == 429
 
 
 # -- sign-in ---------------------------------------------------------------------------------------
@@ -278,6 +400,20 @@ async def test_a_call_without_valid_credentials_is_a_401_that_names_the_metadata
         False,
         [{"id": 1}],
     )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_token_for_another_audience_is_a_401(guarded, version):
+    user = (await guarded.service("users").find())[0]
+    claims = {"sub": str(user["id"]), "iss": "feathers", "aud": "https://other.example/mcp"}
+    claims |= {"iat": time.time(), "exp": time.time() + 60}
+    token = jwt.encode(claims, SECRET, headers={"typ": "access"})
+    headers = {"authorization": f"Bearer {token}"}
+    answer = await send(
+        guarded, "tools/call", {"name": "todos_find"}, version=version, headers=headers
+    )
+    assert answer.status == 401
+    assert "audience" in str(answer.json["data"]) + answer.json["message"]
 
 
 async def test_without_an_issuer_the_challenge_says_bearer_alone():

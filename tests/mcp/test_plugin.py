@@ -30,6 +30,9 @@ def todos(debug=False):
         ({"path": "//"}, ValueError, "write a path such as"),
         ({"hosts": [None]}, TypeError, r"mcp\(hosts=...\) takes a list of texts, not None"),
         ({"origins": ""}, TypeError, "origins=...\\) takes a list of texts, not ''"),
+        ({"hosts": ["https://a.example"]}, ValueError, "name the host alone"),
+        ({"origins": ["a.example"]}, ValueError, "an origin is a scheme and a host"),
+        ({"origins": ["https://a.example/"]}, ValueError, "an origin is a scheme and a host"),
         ({"issuer": "login.example.com"}, ValueError, "issuer=...\\) is a URL such as"),
         ({"issuer": 7}, ValueError, "issuer=...\\) is a URL such as"),
         ({"scopes": ["todos"]}, ValueError, "has no effect without an issuer"),
@@ -99,6 +102,7 @@ async def test_a_setup_that_failed_may_be_tried_again():
         (True, None, "localhost:5173", "http://localhost:5173"),
         (True, None, "[::1]", "http://127.0.0.1"),
         (False, "https://a.example:8443/x/", "a.example:8443", "https://a.example:8443"),
+        (False, "https://A.example", "a.Example", "https://a.exaMple"),
     ],
 )
 async def test_without_named_hosts_it_is_that_of_the_url_or_this_machine(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, TypedDict
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
 from alula import App
 from alula.adapters.memory import MemoryService
@@ -128,17 +128,6 @@ def test_uploads_are_no_tools(tmp_path):
         tools_of(app, {"files": ["create"]})
 
 
-def test_methods_that_stream_are_no_tools():
-    class Clock:
-        async def ticks(self, data, params):
-            yield 1
-
-    inner = App().use("clock", Clock(), methods=["ticks"])
-    app = App().use("clock", inner.service("clock"))
-    with pytest.raises(ValueError, match="streams its items, and a tool has one result"):
-        tools_of(app, {"clock": ["ticks"]})
-
-
 # -- what agents see -------------------------------------------------------------------------------
 
 
@@ -183,6 +172,14 @@ def test_arguments_of_an_adapter(todos):
     assert (list(properties), required) == (["id", "query"], ["id"])
     assert properties["query"]["description"].startswith('{"$select": ["id"]}')
     assert list(shown(todos["remove"])[0]) == ["id"]
+
+
+def test_a_tool_of_a_large_model_is_short():
+    """The grammar of queries has 17 KB for 20 fields, and each request to a model has all tools."""
+    model = create_model("Thing", id=(int, ...), **{f"field_{at}": (str, ...) for at in range(19)})
+    app = App().use("things", with_schema(MemoryService(), model))
+    (tool,) = tools_of(app, {"things": ["find"]}).values()
+    assert len(tool.description.model_dump_json(by_alias=True, exclude_none=True)) < 1_000
 
 
 def test_an_adapter_without_a_schema():

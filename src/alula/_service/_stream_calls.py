@@ -7,7 +7,7 @@ Whoever gets it closes it; a call that fails closes it itself.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
 from alula._context import HookContext
 from alula._declared import Checks
@@ -19,9 +19,6 @@ from alula.hooks import Call, Hook, HookTable, hook_metadata
 from alula.types import UNSET
 
 __all__ = ["check_hooks_of_stream", "closing_call", "streaming_call"]
-
-_WITHOUT_STREAMS: Final = frozenset({"socketio", "mcp"})
-"""Providers whose clients cannot get a stream."""
 
 
 def streaming_call(
@@ -49,8 +46,8 @@ def streaming_call(
         await close_all(streams)
         if context.result is not UNSET:
             return
-        if context.params.provider in _WITHOUT_STREAMS:
-            raise BadRequest(f"`{name}` streams its items, which are sent by REST alone")
+        if context.params.provider == "socketio":
+            raise BadRequest(f"`{name}` streams its items, which socket.io cannot send; use REST")
         items: Any = _Nothing()
         if context.wants_items:
             items = invoke(context)

@@ -6,13 +6,10 @@ not offer the method, 415 if no parser took the body.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, TypeAlias
-
-from starlette.types import Receive
 
 from alula._app import App
 from alula._context import HookContext, Params, RequestParams
@@ -25,6 +22,7 @@ from alula._user_code import describe_frames, explain_twin, name_of
 from alula.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
 from alula.express._application import ExpressApplication, ServiceMiddleware
 from alula.express._chain import Middleware, NextFunction, Phase, Step, goes_on, run_steps
+from alula.express._connected import run_while_connected
 from alula.express._headers import best_match
 from alula.express._item_responses import (
     NO_LIMITS,
@@ -292,7 +290,7 @@ async def call_service(
             await _open_stream(context, req, res, limits if sending is None else sending.limits)
         else:
             call = handle.run(context)
-            await (_run_while_connected(call, req) if req.cancels_calls else call)
+            await (run_while_connected(call, req) if req.cancels_calls else call)
     except MethodNotAllowed as error:
         if error.headers is None:  # by the service itself, such as for many records at once
             verbs = allowed_verbs(handle.methods, record_id is not None)
@@ -330,7 +328,7 @@ async def _open_stream(
     # Whatever becomes of the response. A stream that was sent is closed before.
     res.on_end(close)
     context.wants_items = req.method != "HEAD"
-    await run_in_time(_run_while_connected(context.service.run(context), req), limits)
+    await run_in_time(run_while_connected(context.service.run(context), req), limits)
 
 
 def _params_of(req: Request, route: dict[str, str]) -> Params:
@@ -379,37 +377,6 @@ async def _data_without_parser(req: Request, handle: ServiceHandle) -> dict[str,
             f"No parser takes a body of the content type {content_type}; {advice}"
         )
     return {}
-
-
-async def _run_while_connected(call: Awaitable[None], req: Request) -> None:
-    """Run a call, and cancel it when the client goes away.
-
-    Raises:
-        BadRequest: It did, and the call has ended by that.
-    """
-    task: Any = asyncio.current_task()
-    is_running = True
-
-    async def wait_for_disconnect(receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-
-    def cancel(disconnect: asyncio.Task[None]) -> None:
-        if is_running and not disconnect.cancelled():
-            task.cancel()
-
-    disconnect = asyncio.create_task(wait_for_disconnect(req.receive))
-    disconnect.add_done_callback(cancel)
-    try:
-        await call
-    except asyncio.CancelledError:
-        # `uncancel` counts down to 0 if only the disconnect has cancelled the request.
-        if not disconnect.done() or task.uncancel():
-            raise
-        raise BadRequest("The client closed the connection; its call was cancelled") from None
-    finally:
-        is_running = False
-        disconnect.cancel()
 
 
 def _sender(formatter: Formatter | None) -> _Send:

@@ -70,7 +70,7 @@ def mcp(
             Raised at the setup: no host is named, or the setting ``public url`` is missing.
     """
     names = read_names(services)
-    named_hosts, pages = _texts("hosts", hosts), _texts("origins", origins)
+    named_hosts, pages = _host_names(hosts), _origins(origins)
     scope_names = _texts("scopes", scopes)
     if not path.startswith("/") or not path.strip("/"):
         raise ValueError(f'mcp(path={path!r}): write a path such as "/mcp"')
@@ -149,6 +149,38 @@ def _texts(option: str, given: Iterable[str]) -> list[str]:
     return values
 
 
+def _host_names(hosts: Iterable[str]) -> list[str]:
+    """Return the hosts in lower case, as they are compared.
+
+    Raises:
+        ValueError: One of them is a URL, which no header ``Host`` is.
+    """
+    names = _texts("hosts", hosts)
+    for name in names:
+        if "/" in name:
+            raise ValueError(
+                f'mcp(hosts=[{name!r}]): name the host alone, such as "api.example.com"'
+            )
+    return [name.lower() for name in names]
+
+
+def _origins(origins: Iterable[str]) -> list[str]:
+    """Return the origins in lower case, as they are compared.
+
+    Raises:
+        ValueError: One of them is no origin, such as a host without a scheme.
+    """
+    texts = _texts("origins", origins)
+    for text in texts:
+        scheme, separator, rest = text.partition("://")
+        if not (scheme and separator and rest) or "/" in rest:
+            raise ValueError(
+                f"mcp(origins=[{text!r}]): an origin is a scheme and a host, without a path:"
+                ' "https://example.com"'
+            )
+    return [text.lower() for text in texts]
+
+
 def _check_application(app: Any) -> None:
     if not isinstance(app, ExpressApplication):
         raise TypeError(f"mcp() configures what express(App()) returns, not {app!r}")
@@ -202,7 +234,8 @@ def _hosts(
         return list(named), []
     if public_url is not None:
         parts = urlsplit(public_url)
-        return [parts.netloc], [f"{parts.scheme}://{parts.netloc}"]
+        host = parts.netloc.lower()
+        return [host], [f"{parts.scheme}://{host}"]
     if is_debugged:
         hosts = [host + port for host in _LOCAL for port in ("", ":*")]
         return hosts, [f"http://{host}" for host in hosts]

@@ -7,6 +7,7 @@ queries: a schema of it is many times as long, and is sent to the model with eac
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any, Final
 
 from alula._json_schema import Schema, choices_of, definition_of, resolved
@@ -86,14 +87,18 @@ class _Inliner:
 # -- queries in words ------------------------------------------------------------------------------
 
 
-def query_words(schema: Schema, record: Schema | None) -> str:
+def query_words(
+    schema: Schema, record: Schema | None, hidden: Collection[str] = frozenset()
+) -> str:
     """Return how to write a query for `find`.
 
     Args:
         schema: The schema of queries, ``{}`` if it is not known.
         record: That of the records, None if it is not known.
+        hidden: The properties that queries of clients must not name.
     """
     fields, operators = _fields_and_operators(schema)
+    fields = {name: text for name, text in fields.items() if name not in hidden}
     fields = fields or {
         name: _type_of(each, record or {})
         for name, each in (record or {}).get("properties", {}).items()

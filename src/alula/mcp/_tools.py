@@ -16,6 +16,7 @@ from alula._service import ServiceHandle, owning_handle
 from alula._service_facts import ServiceFacts, facts_of, query_schema_of, schema_of, state_of
 from alula.errors import BadRequest, NotFound
 from alula.mcp._schemas import inlined, query_words, select_words
+from alula.outgoing._text import short_line
 from alula.types import ID_METHODS, METHODS_WITHOUT_DATA, UNSET, Id, is_array, is_list, is_mapping
 
 __all__ = ["Arguments", "ServiceTool", "Toolbox", "read_names"]
@@ -183,10 +184,13 @@ class ServiceTool:
 
     def _data_schema(self) -> Schema:
         schema = inlined(self._facts.data.get(self.method) or {"type": "object"})
-        if self.method != "patch":
-            return schema
         fields: Mapping[str, Any] = schema.get("properties", {})
-        kept = {name: _without_default(field) for name, field in fields.items()}
+        # A patch fills no default in, and a hidden value is shown to nobody.
+        silent = fields if self.method == "patch" else self._facts.hidden
+        kept = {
+            name: _without_default(field) if name in silent else field
+            for name, field in fields.items()
+        }
         return {**schema, "properties": kept} if kept else schema
 
     def _id_schema(self) -> Schema:
@@ -207,7 +211,7 @@ class ServiceTool:
             return {**shown, "description": select_words(self._facts.record)}
         if self._facts.adapter is None and not self._query_schema:
             return shown
-        words = query_words(self._query_schema, self._facts.record)
+        words = query_words(self._query_schema, self._facts.record, self._facts.hidden)
         return {**shown, "description": words}
 
     @cached_property
@@ -233,9 +237,8 @@ class ServiceTool:
         """
         unknown = [name for name in arguments if name not in self._properties]
         if unknown:
-            raise BadRequest(
-                f"unknown argument {unknown[0]!r}; this tool takes {_listed(self._properties)}"
-            )
+            name, known = short_line(unknown[0]), _listed(self._properties)
+            raise BadRequest(f"unknown argument {name!r}; this tool takes {known}")
         missing = [name for name in self._required if name not in arguments]
         if missing:
             raise BadRequest(f"missing: {_listed(missing)}")
@@ -265,7 +268,7 @@ class ServiceTool:
 
 
 def _without_default(field: Any) -> Any:
-    """Return the schema of a property in a patch, which fills no default in."""
+    """Return the schema of a property without its default."""
     if not is_mapping(field):
         return field
     return {key: value for key, value in field.items() if key != "default"}
@@ -317,6 +320,12 @@ class Toolbox:
             self._state = state
         return self._tools
 
+    def streams(self, name: str) -> bool:
+        """Tell whether a tool is for a method that streams; False if there is no such tool."""
+        path, method = self._names.get(name, ("", ""))
+        handle: ServiceHandle | None = self._app.services.get(path)
+        return handle is not None and method in handle.streaming
+
     def find(self, name: str) -> ServiceTool:
         """Return the tool with a name.
 
@@ -325,7 +334,7 @@ class Toolbox:
         """
         tool = self.tools().get(name)
         if tool is None:
-            raise NotFound(f"there is no tool {name!r}; tools/list has their names")
+            raise NotFound(f"there is no tool {short_line(name)!r}; tools/list has their names")
         return tool
 
     def check(self) -> None:
@@ -333,7 +342,7 @@ class Toolbox:
 
         Raises:
             ValueError: A service is not registered, or clients cannot call the method; or it takes
-                files, which tools cannot send, or the method streams.
+                files, which tools cannot send.
         """
         for name, (path, method) in self._names.items():
             handle: ServiceHandle | None = self._app.services.get(path)
@@ -346,11 +355,6 @@ class Toolbox:
                 raise ValueError(
                     f"mcp(): the tool {name!r} is for `{method}` of {path!r}, which clients cannot"
                     f" call; they can call {_listed(handle.methods)}"
-                )
-            if method in handle.streaming:
-                raise ValueError(
-                    f"mcp(): the tool {name!r} is for `{method}` of {path!r}, which streams its"
-                    " items, and a tool has one result; add a method that returns a list"
                 )
             if method == "create" and facts_of(handle).form is not None:
                 raise ValueError(
