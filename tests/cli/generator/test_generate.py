@@ -373,6 +373,18 @@ class TestAccounts:
         assert not re.search("totp|passkeys|api_keys", code)
         assert "totp" not in (application / "pyproject.toml").read_text()
 
+    @pytest.mark.parametrize(
+        "features", [(), ("--totp", "--passkeys", "--api-keys", "--sign-in=google"), ("--totp",)]
+    )
+    def test_the_page_has_what_its_script_uses(self, generate, application, features):
+        generate("authentication")
+        generate("accounts", *features)
+        page = (application / "services/accounts/page.html").read_text()
+        html, _, script = page.partition("<script")
+        used = set(re.findall(r"(?:byId|list|onClick|onSubmit)\('([\w-]+)'", script))
+        assert used >= {"sign-in", "sessions"}
+        assert used <= set(re.findall(r' id="([\w-]+)"', html))
+
     def test_they_need_users(self, generate, application):
         before = files_of(application)
         said = generate("accounts", code=2)
