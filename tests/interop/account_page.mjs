@@ -219,6 +219,29 @@ const checks = {
     await other.close()
     await signOut()
   },
+  'a mail connects an account that was there before': async () => {
+    await signInWithProvider()
+    await isGrace()
+    const removed = await page.evaluate(async () => {
+      const { data: [{ id }] } = await (await fetch('/users')).json()
+      const headers = { 'X-CSRF-Token': document.cookie.match(/__Host-csrf=([^;]+)/)[1] }
+      return (await fetch(`/users/${id}`, { method: 'DELETE', headers })).status
+    })
+    assert.equal(removed, 200)
+    await page.reload()
+    await fill('grace@example.com', 'correct horse')
+    await press('Create an account')
+    await isGrace()
+    await signOut()
+    await signInWithProvider()
+    await says('Or follow the link in our mail')
+    await openLink('link_identity')
+    await press('Connect the account')
+    await says('Connected.')
+    await signInWithProvider()
+    await isGrace()
+    await signOut()
+  },
   'a link of a stranger signs nobody in': async () => {
     const response = await fetch(`${url}/authentication`, {
       method: 'POST',

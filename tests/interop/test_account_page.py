@@ -95,6 +95,7 @@ def test_people_use_the_page(tmp_path):
             "the provider is disconnected and connected again",
             "an API key",
             "signed in elsewhere",
+            "a mail connects an account that was there before",
             "a link of a stranger signs nobody in",
             "it fits on a phone, and no other page shows it",
         )
