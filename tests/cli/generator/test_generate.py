@@ -359,6 +359,15 @@ class TestAccounts:
         generate("accounts", "--sign-in", "oidc,apple,google")
         assert files_of(application) == after
 
+    def test_providers_are_added_later(self, generate, application):
+        generate("authentication")
+        generate("accounts")
+        assert "exists already" in generate("accounts", "--sign-in=google", code=2)
+        generate("accounts", "--sign-in=google", "--force")
+        files = files_of(application)
+        assert "sign_in=providers" in files["services/accounts/service.py"]
+        assert "    password: SecretStr | None" in files["services/users/schema.py"]
+
     def test_a_provider_that_is_not_known(self, generate, application):
         generate("authentication")
         before = files_of(application)
