@@ -369,7 +369,8 @@ class TestPasswordHash:
         class Context:
             pass
 
-        Context.app, Context.params = app, Params()
+        Context.app, Context.params = app, Params(provider=options.pop("provider", None))
+        Context.method = options.pop("method", "create")
         return await password_hash("local", **options)(value, {}, Context)
 
     async def test_resolves_to_a_hash(self, app):
@@ -379,6 +380,12 @@ class TestPasswordHash:
 
     async def test_nothing_stays_nothing(self, app):
         assert await self.resolved(app, UNSET) is UNSET
+
+    async def test_only_own_code_makes_users_without_a_password(self, app):
+        assert await self.resolved(app, None) is None
+        for call in ({"provider": "rest"}, {"method": "patch"}):
+            with pytest.raises(BadRequest):
+                await self.resolved(app, None, **call)
 
     async def test_leaves_hashes_of_ours_alone(self, app):
         hashed = await self.resolved(app, HashedPassword("x"))

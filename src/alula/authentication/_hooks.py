@@ -188,7 +188,7 @@ def hash_password(field: str, *, service: str | None = None, strategy: str = "lo
         >>> users = app.service("users").hooks(before=before)
     """
     check_property(field, f"hash_password({field!r})")
-    resolve = password_hash(strategy, service=service)
+    resolve = _hash_of(strategy, service)
 
     async def hash_data(context: HookContext, next: Next | None = None) -> None:
         data = context.data
@@ -229,6 +229,9 @@ def password_hash(
 ) -> Callable[[object, object, HookContext], Coroutine[Any, Any, object]]:
     """Return a property resolver that replaces a password with its hash.
 
+    Your own code may create a user without a password, and so may a sign-in with others: None stays
+    None. Clients may not.
+
     Args:
         strategy: The name of the `LocalStrategy` that hashes.
         service: The path of the authentication service; None for the default one.
@@ -243,6 +246,21 @@ def password_hash(
         >>> from alula.schema import resolve
         >>> resolver = resolve({"password": password_hash("local")})
     """
+    hash_of = _hash_of(strategy, service)
+
+    async def resolve(value: object, data: object, context: HookContext) -> object:
+        is_own = context.params.provider is None and context.method == "create"
+        if value is None and is_own:  # by the default of a schema
+            return None
+        return await hash_of(value, data, context)
+
+    return resolve
+
+
+def _hash_of(
+    strategy: str, service: str | None
+) -> Callable[[object, object, HookContext], Coroutine[Any, Any, object]]:
+    """Return a property resolver that replaces each value that is set with a hash."""
 
     async def resolve(value: object, _: object, context: HookContext) -> object:
         if value is UNSET:

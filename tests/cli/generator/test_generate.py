@@ -327,12 +327,72 @@ class TestAccounts:
         generate("accounts", "--totp")
         assert files_of(application) == before
 
+    def test_signing_in_with_others(self, generate, application):
+        generate("authentication")
+        before = files_of(application)
+        choices = find_project(application).choices
+        said = generate("accounts", "--sign-in", "oidc,apple,google")
+        after = files_of(application)
+        assert "SHOP_APPLE_TEAM_ID, SHOP_APPLE_KEY_ID" in said
+        assert ('dropIndex("email_1")' in said) is choices.mongodb
+        settings = after["configuration.py"]
+        assert "    google_client_id: str | None = None\n" in settings
+        assert "    apple_private_key: SecretStr | None = None\n" in settings
+        assert "    oidc_issuer: str | None = None\n" in settings
+        assert "github" not in settings
+        providers = after["services/accounts/providers.py"]
+        assert "import Provider, apple, google, openid\n" in providers
+        assert '    "oidc": partial(openid, "oidc"),\n' in providers
+        assert "app.use(urlencoded())" in after["services/accounts/service.py"]
+        users = after["services/users/schema.py"]
+        assert "    email: Address | None = None\n" in users
+        assert "    password: SecretStr | None = Field(None, min_length=8" in users
+        assert ('    Column("password", Text),\n' in users) is choices.sql
+        assert ('    Column("name", Text),\n' in users) is choices.sql
+        index = "partialFilterExpression" in after["services/users/service.py"]
+        assert index is choices.mongodb
+        variables = [*re.findall("SHOP_OIDC[A-Z_]+", after[".env.example"])]
+        assert variables == ["SHOP_OIDC_ISSUER", "SHOP_OIDC_CLIENT_ID", "SHOP_OIDC_CLIENT_SECRET"]
+        assert [*re.findall(r"(SHOP_OIDC\w+): \$", after["compose.yaml"])] == variables
+        assert ",oauth]" in after["pyproject.toml"]
+        assert "services/accounts/test_sign_in.py" in after.keys() - before.keys()
+        generate("accounts", "--sign-in", "oidc,apple,google")
+        assert files_of(application) == after
+
+    def test_providers_are_added_later(self, generate, application):
+        generate("authentication")
+        generate("accounts")
+        assert "exists already" in generate("accounts", "--sign-in=google", code=2)
+        generate("accounts", "--sign-in=google", "--force")
+        files = files_of(application)
+        assert "sign_in=providers" in files["services/accounts/service.py"]
+        assert "    password: SecretStr | None" in files["services/users/schema.py"]
+
+    def test_a_provider_that_is_not_known(self, generate, application):
+        generate("authentication")
+        before = files_of(application)
+        said = generate("accounts", "--sign-in=facebook", code=2)
+        assert "'facebook' is no provider to sign in with" in said
+        assert files_of(application) == before
+
     def test_features_are_off(self, generate, application):
         generate("authentication")
         generate("accounts")
         code = (application / "services/accounts/service.py").read_text()
         assert not re.search("totp|passkeys|api_keys", code)
         assert "totp" not in (application / "pyproject.toml").read_text()
+
+    @pytest.mark.parametrize(
+        "features", [(), ("--totp", "--passkeys", "--api-keys", "--sign-in=google"), ("--totp",)]
+    )
+    def test_the_page_has_what_its_script_uses(self, generate, application, features):
+        generate("authentication")
+        generate("accounts", *features)
+        page = (application / "services/accounts/page.html").read_text()
+        html, _, script = page.partition("<script")
+        used = set(re.findall(r"(?:byId|list|onClick|onSubmit)\('([\w-]+)'", script))
+        assert used >= {"sign-in", "sessions"}
+        assert used <= set(re.findall(r' id="([\w-]+)"', html))
 
     def test_they_need_users(self, generate, application):
         before = files_of(application)

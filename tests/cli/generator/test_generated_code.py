@@ -69,6 +69,15 @@ def complaints(folder: Path, command: tuple[str, ...]) -> set[str]:
     return set(re.findall(r"(\w+\.py:\d+):", str(caught.value)))
 
 
+SIGN_IN = {
+    "sqlite": "--sign-in=github",
+    "postgresql": "--sign-in=oidc",
+    "mongodb": "--sign-in=google,github,gitlab,microsoft,apple,oidc",
+    "memory": "--sign-in=apple,google",
+}
+"""The providers of the applications on each database."""
+
+
 def add_everything(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Generate one of everything in an application."""
     fields = f"title:str,done:bool,count:int?,{LONG_FIELD}:str?,due_date:float,owner:id?"
@@ -119,7 +128,10 @@ def test_linters_accept_the_code(tmp_path, monkeypatch, database, users, first, 
     add_everything(folder, monkeypatch)
     if users == "--no-authentication":
         alula(folder, monkeypatch, "generate", "authentication")
-    alula(folder, monkeypatch, "generate", "accounts", "--totp", "--passkeys", "--api-keys")
+    # Half of them, on each database.
+    others = [SIGN_IN[database]] if first != "--no-service" else []
+    features = ("--totp", "--passkeys", "--api-keys", *others)
+    alula(folder, monkeypatch, "generate", "accounts", *features)
     check(folder, "ruff", "check", "--no-cache", "--quiet", ".")
     check(folder, "ruff", "format", "--no-cache", "--diff", "--quiet", ".")
 
@@ -143,7 +155,8 @@ def test_type_checkers(tmp_path, monkeypatch, database, users, type_checker):
     folder = tmp_path / "shop"
     add_everything(folder, monkeypatch)
     if users == "--authentication":
-        alula(folder, monkeypatch, "generate", "accounts", "--passkeys")
+        features = ("--passkeys", SIGN_IN[database])
+        alula(folder, monkeypatch, "generate", "accounts", *features)
     if database == "mongodb":
         fields = "owner:id,other_owner:id?"
         alula(folder, monkeypatch, "generate", "service", "links", f"--fields={fields}")
@@ -174,7 +187,8 @@ def test_its_tests_pass_with_everything_added(tmp_path, monkeypatch, request, da
     folder = tmp_path / "shop"
     add_everything(folder, monkeypatch)
     alula(folder, monkeypatch, "generate", "authentication")
-    alula(folder, monkeypatch, "generate", "accounts", "--totp", "--passkeys", "--api-keys")
+    features = ("--totp", "--passkeys", "--api-keys", SIGN_IN[database])
+    alula(folder, monkeypatch, "generate", "accounts", *features)
     if database == "mongodb":
         alula(folder, monkeypatch, "generate", "service", "links", "--fields=owner:id,at_end:id?")
         monkeypatch.setenv("SHOP_MONGODB_URL", request.getfixturevalue("mongodb_url"))

@@ -48,6 +48,12 @@ def test_a_line_in_the_place_of_another():
         replace_line("a\n", line=re.compile("b"), new="c")
 
 
+def test_lines_in_place_of_one():
+    old, new = "a\r\n  b\r\nc", "a\r\n  d\r\n  e\r\nc"
+    assert replace_line(old, line=re.compile("b"), new="d\ne") == new
+    assert replace_line(new, line=re.compile("b"), new="d\ne") == new  # it is there already
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

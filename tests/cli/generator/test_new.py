@@ -125,6 +125,33 @@ class TestFiles:
         assert "cookie=TokenCookie(origins=settings.origins)" in service
         assert "cors(origins=origins, credentials=True)" in files["middleware/__init__.py"]
 
+    def test_with_providers(self, new, tmp_path):
+        said = new("shop", "--sign-in", "google, OIDC", "--database", "postgresql")
+        assert (
+            "  oidc      SHOP_OIDC_ISSUER, SHOP_OIDC_CLIENT_ID, SHOP_OIDC_CLIENT_SECRET\n" in said
+        )
+        files = files_of(tmp_path / "shop")
+        assert "\nauthentication = true\n" in files["pyproject.toml"]
+        assert ",auth,oauth]" in files["pyproject.toml"]
+        assert "\n    app.configure(add_accounts)\n" in files["services/__init__.py"]
+        assert "services/accounts/page.html" in files
+
+    @pytest.mark.parametrize("providers", ["", ",", "google,facebook"])
+    def test_providers_that_are_not_known(self, new, tmp_path, providers):
+        wrong = "facebook" if "facebook" in providers else providers
+        said = new("shop", "--sign-in", providers, code=2)
+        assert f"{wrong!r} is no provider to sign in with; use google, github" in said
+        assert not list(tmp_path.iterdir())
+
+    def test_providers_need_users(self, new, tmp_path):
+        said = new("shop", "--no-authentication", "--sign-in=google", code=2)
+        assert "--sign-in has no users" in said
+        assert not list(tmp_path.iterdir())
+
+    def test_a_service_cannot_be_called_as_that_of_accounts(self, new):
+        said = new("shop", "--sign-in=google", "--service=accounts", code=2)
+        assert "the service 'accounts' is part of --sign-in" in said
+
     def test_cookies_need_users(self, new, tmp_path):
         said = new("shop", "--no-authentication", "--cookies", code=2)
         assert "--cookies has no users" in said
@@ -259,13 +286,15 @@ class TestQuestions:
         return run
 
     def test_all_of_them(self, answer, tmp_path):
-        said = answer(answers="files\nmongo\ny\ny\ny\ny\nnotes\n")
+        said = answer(answers="files\nmongo\ny\ngoogel\ngithub\ny\ny\ny\nnotes\n")
+        assert "'googel' is no provider to sign in with; use google, github, gitlab" in said
         assert "Where do services keep their records?" in said
         assert "Enter sqlite, postgresql, mongodb, memory." in said
         files = files_of(tmp_path / "shop")
         assert {"database.py", ".env", "channels.py", "services/notes/schema.py"} <= files.keys()
         assert "services/uploads/schema.py" in files
         assert "TokenCookie(" in files["services/authentication/service.py"]
+        assert '    "github": github,\n' in files["services/accounts/providers.py"]
 
     def test_return_takes_the_default(self, answer, tmp_path):
         answer(answers="\n\n\n\n\n")
@@ -279,7 +308,7 @@ class TestQuestions:
         assert "services/messages/schema.py" not in files_of(tmp_path / "shop")
 
     def test_a_bad_service_is_asked_for_again(self, answer, tmp_path):
-        said = answer(answers="\ny\n\n\ny\nTasks!\ndocs\nusers\nuploads\ntasks\n")
+        said = answer(answers="\ny\n\n\n\ny\nTasks!\ndocs\nusers\nuploads\ntasks\n")
         assert "'Tasks!' cannot be the name of a service" in said
         assert "the application itself uses /docs; choose another path.\n" in said
         assert "the service 'users' is part of --authentication" in said

@@ -11,7 +11,7 @@ from alula._cli.application import ApplicationTarget
 from alula._cli.commands.migrate import open_migrations, run_on_database
 from alula._cli.terminal import UsageError, print_error, print_result, reporting_errors, style
 
-__all__ = ["DryRun", "Force", "generate"]
+__all__ = ["DryRun", "Force", "SignIn", "generate"]
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print which files would be written.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
@@ -53,6 +53,15 @@ MiddlewareName = Annotated[str, typer.Argument(help="Its name, such as count-vis
 Totp = Annotated[bool, typer.Option("--totp", help="Codes of an authenticator app.")]
 Passkeys = Annotated[bool, typer.Option("--passkeys", help="Passkeys.")]
 ApiKeys = Annotated[bool, typer.Option("--api-keys", help="API keys for programs.")]
+SignIn = Annotated[
+    str | None,
+    typer.Option(
+        "--sign-in",
+        metavar="NAME,...",
+        help="The providers with whom people sign in: google, github, gitlab, microsoft, apple,"
+        " and oidc for any that speaks OpenID Connect.",
+    ),
+]
 MigrationName = Annotated[str, typer.Argument(help="What it does, such as add-room.")]
 
 generate = typer.Typer(
@@ -119,6 +128,7 @@ def accounts(
     totp: Totp = False,
     passkeys: Passkeys = False,
     api_keys: ApiKeys = False,
+    sign_in: SignIn = None,
     force: Force = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -131,6 +141,7 @@ def accounts(
             totp=totp,
             passkeys=passkeys,
             api_keys=api_keys,
+            sign_in=sign_in,
             force=force,
             dry_run=dry_run,
         )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from alula._cli.commands.generate import DryRun, Force
+from alula._cli.commands.generate import DryRun, Force, SignIn
 from alula._cli.terminal import reporting_errors
 
 __all__ = ["new"]
@@ -55,6 +55,7 @@ def new(
     name: Name,
     database: DatabaseOption = None,
     authentication: Authentication = None,
+    sign_in: SignIn = None,
     cookies: Cookies = None,
     realtime: Realtime = None,
     files: Files = None,
@@ -77,6 +78,7 @@ def new(
             name,
             database=database,
             authentication=authentication,
+            sign_in=sign_in,
             cookies=cookies,
             realtime=realtime,
             files=files,

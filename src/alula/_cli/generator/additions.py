@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -29,10 +29,12 @@ from alula._cli.generator.insertion import (
     add_statement,
     add_whole_import,
     append_lines,
+    import_lines,
     replace_line,
 )
 from alula._cli.generator.plan import Plan, carry_out
 from alula._cli.generator.project import Choices, Project, find_project
+from alula._cli.generator.sign_in import SignInProvider, parse_providers
 from alula._cli.terminal import UsageError, print_result
 
 __all__ = [
@@ -87,6 +89,24 @@ _MAIL_SETTINGS: Final = (
     "smtp_username: str | None = None",
     "smtp_password: SecretStr | None = None",
 )
+_PROVIDERS_ADDED: Final = """
+
+The sign-in with others needs what each provider gives you. Register the application there, with the
+redirect URI http://localhost:3030/oauth/NAME/callback, and set in .env:
+
+{lines}
+
+Until then, development leaves the provider out, and says so. Production does not start without."""
+_OLD_INDEX: Final = """
+
+If there are users already, drop the old index, so that some may have no address:
+db.users.dropIndex("email_1")"""
+_UNIQUE_ADDRESS: Final = re.compile(r'await users\.create_index\("email", unique=True\)')
+_UNIQUE_ADDRESS_IF_ANY: Final = """\
+# Some people who sign in with others have no address.
+any_ = {"email": {"$gt": ""}}
+await users.create_index("email", name="address", unique=True, partialFilterExpression=any_)"""
+_IN_PRODUCTION: Final = re.compile(r"ALULA_ENV: production")
 _CHEAP_HASHES: Final = """\
 # A hash of a password takes 0.1 seconds on purpose. Tests need not wait for that.
 passwords = Passwords(time_cost=1, memory_cost=8, parallelism=1, least_floor=0)
@@ -252,7 +272,14 @@ def add_authentication(here: Path, *, force: bool, dry_run: bool) -> None:
 
 
 def add_accounts(
-    here: Path, *, totp: bool, passkeys: bool, api_keys: bool, force: bool, dry_run: bool
+    here: Path,
+    *,
+    totp: bool,
+    passkeys: bool,
+    api_keys: bool,
+    sign_in: str | None,
+    force: bool,
+    dry_run: bool,
 ) -> None:
     """Add accounts to the application of a folder: confirmed addresses, new passwords, and more.
 
@@ -261,33 +288,161 @@ def add_accounts(
         totp: Whether people may have a second factor.
         passkeys: Whether people may have passkeys.
         api_keys: Whether people may have API keys.
+        sign_in: The providers with whom people sign in, as in `parse_providers`; None for none.
         force: As in `add_service`.
         dry_run: As in `add_service`.
 
     Raises:
-        UsageError: As in `add_service`, or the application has no users who sign in.
+        UsageError: As in `add_service`, or the application has no users who sign in, or there is
+            no such provider.
         typer.Exit: A change is left to the user.
     """
+    providers = [] if sign_in is None else parse_providers(sign_in)
     project = find_project(here)
     if not project.choices.authentication:
         raise UsageError("accounts need users who sign in; run: alula generate authentication")
     plan = Plan(project.folder)
     features = {"totp": totp, "passkeys": passkeys, "api_keys": api_keys}
-    plan.create_from_templates("accounts", {**project.choices.values(), **features})
+    create_accounts(plan, project, providers, features)
+    carry_out(plan, force=force, dry_run=dry_run)
+    if not dry_run:
+        print_result(accounts_added(project.choices, providers))
+
+
+def create_accounts(
+    plan: Plan,
+    project: Project,
+    providers: Sequence[SignInProvider],
+    features: Mapping[str, bool],
+) -> None:
+    """Add the files and changes of accounts to a plan.
+
+    Args:
+        plan: Gets them.
+        project: The application, which has users.
+        providers: The providers with whom people sign in.
+        features: Whether it has ``totp``, ``passkeys`` and ``api_keys``.
+    """
+    names = {provider.name for provider in providers}
+    makers = ["openid" if name == "oidc" else name for name in names]
+    values = {
+        **project.choices.values(),
+        **features,
+        "providers": providers,
+        "apple": "apple" in names,
+        "oidc": "oidc" in names,
+        "provider_import": "\n".join(import_lines("alula.accounts", ["Provider", *makers])),
+    }
+    plan.create_from_templates("accounts", values)
     _register_service(plan, project, "accounts")
     _add_paths(plan, "account/credentials")
     _confirm_users(plan, sql=project.choices.sql)
     _add_mail_settings(plan)
-    for extra in (name for name in ("totp", "passkeys") if features[name]):
+    if providers:
+        _admit_users_without_password(plan, project.choices)
+        _add_provider_settings(plan, project.choices.prefix, providers)
+    extras = [name for name in ("totp", "passkeys") if features[name]]
+    for extra in [*extras, *(["oauth"] if providers else [])]:
         plan.change(
             "pyproject.toml",
             partial(add_extra, extra=extra),
             where="dependencies",
             code=f"alula[{extra}]",
         )
-    carry_out(plan, force=force, dry_run=dry_run)
-    if not dry_run:
-        print_result(_ACCOUNTS_ADDED.format(prefix=project.choices.prefix))
+
+
+def accounts_added(choices: Choices, providers: Sequence[SignInProvider]) -> str:
+    """Return what to do after accounts were added."""
+    said = _ACCOUNTS_ADDED.format(prefix=choices.prefix)
+    if not providers:
+        return said
+    lines = [
+        f"  {provider.name:<9} {', '.join(provider.variables(choices.prefix))}"
+        for provider in providers
+    ]
+    said += _PROVIDERS_ADDED.format(lines="\n".join(lines))
+    return said + (_OLD_INDEX if choices.mongodb else "")
+
+
+def _admit_users_without_password(plan: Plan, choices: Choices) -> None:
+    """Let users have no password and no address: providers vouch for them."""
+    path, line = "services/users/schema.py", replace_line
+    name = "name: str | None = Field(None, max_length=320)"
+    edits: list[tuple[re.Pattern[str], str]] = [
+        (re.compile(r"email: Address"), "email: Address | None = None"),
+        (
+            re.compile(r"password: SecretStr = Field\(min_length=8, max_length=200\)"),
+            "password: SecretStr | None = Field(None, min_length=8, max_length=200)",
+        ),
+    ]
+    if choices.sql:
+        edits += [
+            (
+                re.compile(r'Column\("email", Text, nullable=False, unique=True\),'),
+                'Column("email", Text, unique=True),',
+            ),
+            (
+                re.compile(r'Column\("password", Text, nullable=False\),'),
+                'Column("password", Text),',
+            ),
+        ]
+    for old, new in edits:
+        plan.change(path, partial(line, line=old, new=new), where="in its place", code=new)
+    plan.change(
+        path, partial(add_field, owner="User", field=name), where="in the class User", code=name
+    )
+    if choices.sql:
+        column = 'Column("name", Text)'
+        plan.change(
+            path,
+            partial(add_argument, variable="table", argument=column),
+            where="in the table",
+            code=f"{column},",
+        )
+    if choices.mongodb:
+        plan.change(
+            "services/users/service.py",
+            partial(replace_line, line=_UNIQUE_ADDRESS, new=_UNIQUE_ADDRESS_IF_ANY),
+            where="in place of the index of email",
+            code=_UNIQUE_ADDRESS_IF_ANY,
+        )
+
+
+def _add_provider_settings(plan: Plan, prefix: str, providers: Sequence[SignInProvider]) -> None:
+    """Add the settings of the providers, and their variables."""
+    fields = [field for provider in providers for field in provider.fields]
+
+    def add_fields(code: str) -> str:
+        for field in fields:
+            code = add_field(code, "Settings", field)
+        return code
+
+    plan.change(
+        "configuration.py", add_fields, where="in the class Settings", code="\n".join(fields)
+    )
+    for provider in providers:
+        variables = provider.variables(prefix)
+        lines = [
+            f"# Signing in with {provider.label}. The redirect URI is"
+            f" http://localhost:3030/oauth/{provider.name}/callback",
+            *(f"# {variable}=" for variable in variables),
+        ]
+        plan.change(
+            ".env.example",
+            partial(append_lines, lines=lines),
+            where="at the end",
+            code="\n".join(lines),
+            optional=True,
+        )
+        for variable in reversed(variables):
+            line = f"{variable}: ${{{variable}:?set it in .env, see .env.example}}"
+            plan.change(
+                "compose.yaml",
+                partial(add_line, behind=_IN_PRODUCTION, new=line),
+                where="in the environment of the application",
+                code=line,
+                optional=True,
+            )
 
 
 def _confirm_users(plan: Plan, *, sql: bool) -> None:
@@ -464,7 +619,7 @@ def _add_secret_variable(plan: Plan, variable: str) -> None:
     line = f"{variable}: ${{{variable}:?set it in .env, see .env.example}}"
     plan.change(
         "compose.yaml",
-        partial(add_line, behind=re.compile(r"ALULA_ENV: production"), new=line),
+        partial(add_line, behind=_IN_PRODUCTION, new=line),
         where="in the environment of the application",
         code=line,
         optional=True,

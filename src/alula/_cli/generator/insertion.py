@@ -24,6 +24,7 @@ __all__ = [
     "add_statement",
     "add_whole_import",
     "append_lines",
+    "import_lines",
     "literal_alias",
     "replace_line",
 ]
@@ -58,9 +59,9 @@ def add_import(code: str, module: str, name: str, own: Collection[str] = ()) -> 
         # Unparsing an import drops its comments, so a commented one is left alone.
         if not node.level and "#" not in "".join(_lines(code)[node.lineno - 1 : node.end_lineno]):
             names = [ast.unparse(alias) for alias in node.names]
-            lines = _import_lines(module, [*names, name])
+            lines = import_lines(module, [*names, name])
             return _insert(code, node.lineno - 1, lines, _end(node) - node.lineno + 1)
-    lines = _import_lines(module, [name])
+    lines = import_lines(module, [name])
     # The imports of one package stand together, and so do those of the application and of the
     # standard library.
     roots: Collection[str] = {_root(module), *(own if _root(module) in own else ())}
@@ -97,6 +98,15 @@ def add_whole_import(code: str, module: str) -> str:
     if standard:
         return _insert(code, _end(standard[-1]), [line])
     return _insert(code, _docstring_end(code), ["", line])
+
+
+def import_lines(module: str, names: list[str]) -> list[str]:
+    """Return the lines of an import, with its names in the order of isort."""
+    names = sorted(set(names), key=lambda name: (not name.isupper(), name[0].islower(), name))
+    line = f"from {module} import {', '.join(names)}"
+    if len(line) <= _LINE_LENGTH:
+        return [line]
+    return [f"from {module} import (", *(f"    {name}," for name in names), ")"]
 
 
 def add_statement(code: str, function: str, statement: str) -> str:
@@ -259,15 +269,20 @@ def add_line(text: str, *, behind: re.Pattern[str], new: str) -> str:
 
 
 def replace_line(text: str, *, line: re.Pattern[str], new: str) -> str:
-    """Return text with the first line that matches replaced.
+    """Return text with the first line that matches replaced by others, indented like it.
+
+    The text does not change if none matches, but it has the last of the new lines.
 
     Raises:
-        NoPlaceError: No line matches.
+        NoPlaceError: It has neither.
     """
-    lines = text.splitlines()
+    wanted, lines = new.split("\n"), _lines(text)
     for number, old in enumerate(lines):
         if line.fullmatch(old.strip()):
-            return "\n".join([*lines[:number], new, *lines[number + 1 :], ""])
+            indent = old[: len(old) - len(old.lstrip())]
+            return _insert(text, number, [f"{indent}{each}" for each in wanted], 1)
+    if any(old.strip() == wanted[-1] for old in lines):
+        return text
     raise NoPlaceError(f"no line is {line.pattern!r}")
 
 
@@ -333,12 +348,3 @@ def _module(node: ast.Import | ast.ImportFrom) -> str:
 
 def _root(module: str) -> str:
     return module.partition(".")[0]
-
-
-def _import_lines(module: str, names: list[str]) -> list[str]:
-    """Return the lines of an import, with its names in the order of isort."""
-    names = sorted(set(names), key=lambda name: (not name.isupper(), name[0].islower(), name))
-    line = f"from {module} import {', '.join(names)}"
-    if len(line) <= _LINE_LENGTH:
-        return [line]
-    return [f"from {module} import (", *(f"    {name}," for name in names), ")"]

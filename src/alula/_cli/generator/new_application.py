@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import sys
+from collections.abc import Mapping, Sequence
 from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Final
@@ -12,7 +13,9 @@ from typing import Final
 import typer
 
 from alula._cli.generator.additions import (
+    accounts_added,
     authentication_paths,
+    create_accounts,
     create_authentication,
     create_service,
     create_uploads,
@@ -21,7 +24,8 @@ from alula._cli.generator.fields import DEFAULT_FIELDS, parse_fields
 from alula._cli.generator.insertion import literal_alias
 from alula._cli.generator.names import check_application, check_path, check_service
 from alula._cli.generator.plan import Plan, carry_out
-from alula._cli.generator.project import DATABASES, Choices, Database
+from alula._cli.generator.project import DATABASES, Choices, Database, Project
+from alula._cli.generator.sign_in import PROVIDERS, SignInProvider, parse_providers
 from alula._cli.terminal import UsageError, print_result
 
 __all__ = [
@@ -56,6 +60,7 @@ def create_application(
     *,
     database: str | None,
     authentication: bool | None,
+    sign_in: str | None,
     cookies: bool | None,
     realtime: bool | None,
     files: bool | None,
@@ -71,6 +76,8 @@ def create_application(
         name: Its name.
         database: Where services keep their records; None to ask, or for the default.
         authentication: Whether users sign in; None as for ``database``.
+        sign_in: The providers with whom they may sign in, as in `parse_providers`; None as for
+            ``database``.
         cookies: Whether browsers keep the tokens of users in cookies; None as for ``database``.
         realtime: Whether clients get events as they happen; None as for ``database``.
         files: Whether clients upload files; None as for ``database``.
@@ -82,7 +89,7 @@ def create_application(
 
     Raises:
         UsageError: A name is not valid, the folder is not empty, or there are no users to have
-            cookies.
+            cookies or to sign in.
         typer.Exit: A change is left to the user.
     """
     check_application(name)
@@ -92,17 +99,22 @@ def create_application(
             f"{folder} exists already and is not empty; choose another name, or --force"
         )
     ask = ask and can_ask()
-    chosen_database = _choose_database(database, ask)
+    providers = [] if sign_in is None else parse_providers(sign_in)
     if cookies and authentication is False:
         raise UsageError("--cookies has no users whose tokens they keep; add --authentication")
+    if providers and authentication is False:
+        raise UsageError("--sign-in has no users who sign in; add --authentication")
+    chosen_database = _choose_database(database, ask)
 
     def choose(option: bool | None, question: str) -> bool:
         return ask and typer.confirm(question, default=False) if option is None else option
 
-    if not cookies:
+    if not cookies and not providers:
         question = "Do users sign in, with an email address and a password?"
         authentication = choose(authentication, question)
     if authentication is not False:
+        if ask and sign_in is None:
+            providers = _ask_for_providers()
         cookies = choose(cookies, "Do browsers keep the tokens of users in cookies?")
     realtime = choose(realtime, "Do clients get events as they happen, over socket.io?")
     files = choose(files, "Do clients upload files?")
@@ -114,11 +126,20 @@ def create_application(
         cookies=bool(cookies),
         files=files,
     )
-    first_service = _choose_service(service, no_service, ask, choices)
-    plan = plan_application(folder, name, choices, first_service)
+    parts = {
+        "users": ("--authentication", choices.authentication),
+        "authentication": ("--authentication", choices.authentication),
+        "accounts": ("--sign-in", bool(providers)),
+        "uploads": ("--files", choices.files),
+    }
+    taken = {name: part for name, (part, is_chosen) in parts.items() if is_chosen}
+    first_service = _choose_service(service, no_service, ask, taken)
+    plan = plan_application(folder, name, choices, first_service, providers)
     carry_out(plan, force=force, dry_run=dry_run)
     if not dry_run:
         print_result(_NEXT_STEPS.format(name=name, install=install_command()))
+        if providers:
+            print_result(accounts_added(choices, providers))
 
 
 def can_ask() -> bool:
@@ -157,10 +178,26 @@ def _choose_database(option: str | None, ask: bool) -> Database:
         typer.echo(f"Enter {', '.join(DATABASES)}.")
 
 
+def _ask_for_providers() -> list[SignInProvider]:
+    typer.echo(f"With whom may they sign in, too: {', '.join(PROVIDERS)}?")
+    typer.echo("  oidc is any other that speaks OpenID Connect, such as Keycloak or Okta")
+    while True:
+        answer: str = typer.prompt("Some of them, with commas (- for none)", default="-").strip()
+        if answer in {"-", ""}:
+            return []
+        try:
+            return parse_providers(answer)
+        except UsageError as error:
+            typer.echo(f"{error.message}.")
+
+
 def _choose_service(
-    option: str | None, no_service: bool, ask: bool, choices: Choices
+    option: str | None, no_service: bool, ask: bool, taken: Mapping[str, str]
 ) -> str | None:
-    """Return the name of the first service, None for no service."""
+    """Return the name of the first service, None for no service.
+
+    Names that are taken have the option that takes them.
+    """
     if no_service and option is not None:
         raise UsageError("--service and --no-service cannot be used together")
     if no_service:
@@ -168,10 +205,8 @@ def _choose_service(
 
     def check(name: str) -> None:
         check_path(check_service(name))
-        taken = dict.fromkeys(("users", "authentication"), choices.authentication)
-        if (taken | {"uploads": choices.files}).get(name):
-            part = "--files" if name == "uploads" else "--authentication"
-            raise UsageError(f"the service {name!r} is part of {part}; choose another name")
+        if name in taken:
+            raise UsageError(f"the service {name!r} is part of {taken[name]}; choose another name")
 
     if option is not None or not ask:
         name = _DEFAULT_SERVICE if option is None else option
@@ -189,7 +224,22 @@ def _choose_service(
             return answer
 
 
-def plan_application(folder: Path, name: str, choices: Choices, service: str | None) -> Plan:
+def plan_application(
+    folder: Path,
+    name: str,
+    choices: Choices,
+    service: str | None,
+    providers: Sequence[SignInProvider] = (),
+) -> Plan:
+    """Return the plan of a new application.
+
+    Args:
+        folder: Where.
+        name: Its name.
+        choices: What was chosen.
+        service: The name of its first service, None for none.
+        providers: With whom people sign in; with some, the application has accounts.
+    """
     plan = Plan(folder)
     extras = [
         *_EXTRAS,
@@ -226,6 +276,9 @@ def plan_application(folder: Path, name: str, choices: Choices, service: str | N
     plan.create_from_templates("application", values)
     if choices.authentication:
         create_authentication(plan, name, choices)
+    if providers:
+        features = {"totp": False, "passkeys": False, "api_keys": False}
+        create_accounts(plan, Project(folder, name, choices), providers, features)
     if choices.files:
         create_uploads(plan, choices)
     if service is not None:
