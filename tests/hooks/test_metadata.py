@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 from dataclasses import dataclass
@@ -30,6 +31,40 @@ def test_notes_keep_no_hook_alive():
     del hook
     gc.collect()
     assert watched() is None
+
+
+def test_notes_that_know_the_hook_do_not_keep_it():
+    def annotated():
+        def hook(context):
+            """Does nothing."""
+
+        return annotate_hook(hook, is_idle=lambda context: context is hook)
+
+    watched = weakref.ref(annotated())
+    gc.collect()
+    assert watched() is None
+
+
+def test_a_hook_that_wraps_another_has_no_notes_of_it():
+    def hook(context):
+        """Does nothing."""
+
+    @functools.wraps(annotate_hook(hook, query="schema"))
+    def wrapping(context):
+        """Does nothing."""
+
+    assert hook_metadata(wrapping) == {}
+
+
+def test_what_takes_no_notes_is_refused():
+    class Checks:
+        def check(self, context):
+            """Does nothing."""
+
+    with pytest.raises(
+        TypeError, match=r"Checks\.check takes no attributes; put it into a function"
+    ):
+        annotate_hook(Checks().check, query="schema")
 
 
 def test_nothing_is_known_of_what_cannot_be_noted():

@@ -152,19 +152,9 @@ class LiveLists:
             if owner in self._watched or not (store_of(owner) in stores or owner in sources):
                 continue
             self._watched[owner] = path
-            owner.add_innermost(annotate_hook(self._note_page, is_idle=_is_no_reading), ["find"])
+            owner.add_innermost(_NOTE_PAGE, ["find"])
             methods = [name for name in owner.hook_methods() if name not in _READS]
             owner.add_innermost(self._tell_of_change, methods)
-
-    async def _note_page(self, context: HookContext, next: Next) -> None:
-        reading: Reading = context.params.__dict__["live"]
-        ask_primary = getattr(context.service.service, "ask_primary", None)
-        if callable(ask_primary):
-            ask_primary(context.params)
-        if reading.is_of(context):
-            await reading.note(context, next)
-        else:
-            await next()
 
     async def _tell_of_change(self, context: HookContext, next: Next) -> None:
         try:
@@ -674,6 +664,20 @@ def live_lists_of(app: App) -> LiveLists:
 
 def _is_no_reading(context: HookContext) -> bool:
     return not isinstance(context.params.__dict__.get("live"), Reading)
+
+
+async def _note_page(context: HookContext, next: Next) -> None:
+    reading: Reading = context.params.__dict__["live"]
+    ask_primary = getattr(context.service.service, "ask_primary", None)
+    if callable(ask_primary):
+        ask_primary(context.params)
+    if reading.is_of(context):
+        await reading.note(context, next)
+    else:
+        await next()
+
+
+_NOTE_PAGE: Final = annotate_hook(_note_page, is_idle=_is_no_reading)
 
 
 def _end_of_token(connection: Connection, of_read: float | None) -> float | None:

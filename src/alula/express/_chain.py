@@ -74,7 +74,6 @@ Direct: TypeAlias = Callable[[Request, Response], Awaitable[None] | None]
 """Middleware after which a request always goes on, so it needs no ``next``."""
 
 M = TypeVar("M", bound=Callable[..., object])
-T = TypeVar("T")
 
 
 def always(_: object) -> bool:
@@ -223,28 +222,30 @@ def goes_on(function: Direct) -> Middleware:
     The request goes on after it, unless it raises. So the chain calls the function itself, without
     a ``next`` to make, to call and to check.
     """
+    return _GoesOn(function)
 
-    @ignores_body
-    def middleware(req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
-        waiting = function(req, res)
-        return next() if waiting is None else go_on_later(waiting, next)
 
-    async def go_on_later(waiting: Awaitable[None], next: NextFunction) -> None:
+class _GoesOn:
+    # A class, so that `functools.wraps` does not copy the mark to middleware that wraps this one.
+    # A table of marks would keep what the function knows for ever, such as its application.
+
+    def __init__(self, function: Direct) -> None:
+        self.function = function
+        self.__module__, self.__qualname__ = function.__module__, function.__qualname__
+        self.ignores_body = True
+
+    def __call__(self, req: Request, res: Response, next: NextFunction) -> Awaitable[None]:
+        waiting = self.function(req, res)
+        return next() if waiting is None else self._go_on_later(waiting, next)
+
+    async def _go_on_later(self, waiting: Awaitable[None], next: NextFunction) -> None:
         await waiting
         await next()
-
-    middleware.__module__, middleware.__qualname__ = function.__module__, function.__qualname__
-    _DIRECT[middleware] = function
-    return middleware
 
 
 def direct_of(middleware: Any) -> Direct | None:
     """Return the function of middleware that `goes_on` has made, None for other middleware."""
-    return _mark_of(middleware, _DIRECT)
-
-
-# Marks are not attributes: `functools.wraps` would copy them to middleware that wraps this one.
-_DIRECT: WeakKeyDictionary[Any, Direct] = WeakKeyDictionary()
+    return middleware.function if isinstance(middleware, _GoesOn) else None
 
 
 def in_phase(phase: Phase, middleware: M) -> M:
@@ -253,6 +254,7 @@ def in_phase(phase: Phase, middleware: M) -> M:
     return middleware
 
 
+# Marks are not attributes: `functools.wraps` would copy them to middleware that wraps this one.
 _SINGLETONS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
@@ -269,12 +271,8 @@ def singleton(name: str, middleware: M) -> M:
 
 def singleton_name(middleware: Any) -> str | None:
     """Return the name that `singleton` noted, None for other middleware."""
-    return _mark_of(middleware, _SINGLETONS)
-
-
-def _mark_of(middleware: Any, marks: WeakKeyDictionary[Any, T]) -> T | None:
     try:
-        return marks.get(middleware)
+        return _SINGLETONS.get(middleware)
     except TypeError:  # it has slots and no weak references, so it was never marked
         return None
 

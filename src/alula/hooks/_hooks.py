@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypedDict, TypeVar, Unpack
-from weakref import WeakKeyDictionary
+from typing import Any, Final, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
+from weakref import ref
 
 from alula._context import HookContext, Params
 from alula._user_code import name_of, unfit_signature, wrong_twin
@@ -87,19 +87,26 @@ class HookMetadata(TypedDict, total=False):
     """Set by `hook_factory`."""
 
 
-# Not attributes of the hooks: bound methods take none. The keys are weak, so that the hooks of an
-# application that is gone can go, too.
-_METADATA: WeakKeyDictionary[object, HookMetadata] = WeakKeyDictionary()
+class _Mark(NamedTuple):
+    # An attribute of the hook. A table of hooks would keep what the metadata knows, and so the
+    # application of each hook, for ever.
+    hook: ref[Any]
+    metadata: HookMetadata
 
-# Not metadata: a hook that wraps another one may take over its metadata, and must run itself.
+
+_MARK: Final = "__alula_hook__"
 
 
 def annotate_hook(hook: AnyHook, **metadata: Unpack[HookMetadata]) -> AnyHook:
     """Attach metadata to a hook, and return the hook.
 
     Args:
-        hook: The hook: a function, or another object that supports weak references.
+        hook: The hook: a function, or another object that takes attributes and weak references. A
+            bound method takes none; put it into a function.
         metadata: See `HookMetadata`.
+
+    Raises:
+        TypeError: The hook takes no attributes.
 
     Examples:
         >>> def check_search(context): ...
@@ -107,16 +114,22 @@ def annotate_hook(hook: AnyHook, **metadata: Unpack[HookMetadata]) -> AnyHook:
         >>> hook_metadata(hook)["kinds"]
         ('before',)
     """
-    _METADATA[hook] = metadata
+    try:
+        setattr(hook, _MARK, _Mark(ref(hook), metadata))
+    except AttributeError:
+        raise TypeError(
+            f"annotate_hook: {name_of(hook)} takes no attributes; put it into a function"
+        ) from None
     return hook
 
 
 def hook_metadata(hook: object) -> HookMetadata:
     """Return the metadata of a hook, empty for most."""
-    try:
-        return _METADATA.get(hook, {})
-    except TypeError:  # without weak references, such as a built-in function
+    mark = getattr(hook, _MARK, None)
+    # `functools.wraps` copies the mark to a hook that wraps this one, which has to run itself.
+    if not isinstance(mark, _Mark) or mark.hook() is not hook:
         return {}
+    return mark.metadata
 
 
 def hook_factory(call: str) -> Callable[[AnyHook], AnyHook]:
