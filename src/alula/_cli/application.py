@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, cast
@@ -13,11 +14,12 @@ import typer
 
 from alula._app import App
 from alula._cli.terminal import UsageError
+from alula.configuration import environment_name
 
 if TYPE_CHECKING:
     from alula.express import ExpressApplication
 
-__all__ = ["Application", "ApplicationTarget", "load_application", "load_object"]
+__all__ = ["Application", "ApplicationTarget", "load_application", "load_object", "set_up"]
 
 Application: TypeAlias = "App | ExpressApplication"
 
@@ -42,6 +44,20 @@ def load_application(target: str) -> Application:
     if not hasattr(app, "services"):
         raise UsageError(f"{target!r} is {app!r}, not an Alula application such as express(App())")
     return cast("Application", app)
+
+
+async def set_up(app: Application) -> None:
+    """Set an application up for a command that calls it in this process.
+
+    As with `alula dev`, it runs in debug mode in development, unless ALULA_DEBUG says otherwise. So
+    what development needs is there: a mailer that prints its mails, for example.
+
+    Raises:
+        Exception: Whatever the setup raises.
+    """
+    if environment_name() == "development" and "ALULA_DEBUG" not in os.environ:
+        app.debug = True
+    await app.setup()
 
 
 def load_object(target: str) -> object:

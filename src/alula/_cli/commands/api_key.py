@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from alula._cli.application import Application, load_application
+from alula._cli.application import Application, load_application, set_up
 from alula._cli.service_listing import is_process_local
 from alula._cli.terminal import UsageError, print_result, reporting_errors, stdout_to_stderr
 
@@ -80,7 +80,7 @@ async def _created(app: Application, keys: Any, wanted: dict[str, Any]) -> dict[
     Raises:
         UsageError: The name, a scope or the time is not valid, or the store loses the key.
     """
-    await app.setup()
+    await set_up(app)
     try:
         if is_process_local(keys.store):
             raise UsageError(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from alula._cli.application import load_application
+from alula._cli.application import load_application, set_up
 from alula._cli.commands._watch import DEFAULT_URL, watch
 from alula._cli.service_listing import is_process_local
 from alula._cli.terminal import UsageError, print_result, reporting_errors, stdout_to_stderr
@@ -254,7 +254,7 @@ async def local_service(
     client = create_client().use("called", handle, methods=handle.hook_methods())
     service = client.service("called")
     service.hooks(after=[use_dispatch])
-    await app.setup()
+    await set_up(app)
     try:
         yield service
     finally:

@@ -19,7 +19,7 @@ from typing import Any, Final, Self, TypeVar
 
 import typer
 
-from alula._cli.application import Application, ApplicationTarget, load_application
+from alula._cli.application import Application, ApplicationTarget, load_application, set_up
 from alula._cli.service_listing import identifier_of
 from alula._cli.terminal import EXIT_FAILURE, reporting_errors
 
@@ -55,7 +55,7 @@ def open_console(app: Application) -> bool:
     """
     names = names_of(app)
     with asyncio.Runner() as runner, BackgroundLoop(runner.get_loop()) as loop:
-        loop.run(app.setup())
+        loop.run(set_up(app))
         try:
             console = Console(names, loop)
             if not _input_is_terminal():
