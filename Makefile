@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test outside lowest newest lint format bench bench-smoke instructions \
+.PHONY: help setup demo test test-all outside lowest newest lint format bench bench-smoke instructions \
 	instructions-accept docs docs-serve generator-matrix fuzz faults release-check dist clean
 # With the environment's own folder in front, so that everything finds the Node chosen by the setup.
 python := PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python
@@ -20,9 +20,12 @@ demo: ## start the example chat (keeps its data in .data/chat)
 	@scripts/setup demo
 	@$(python) -m examples.chat
 
-test: ## pyright, ruff, and the tests of all packages, with coverage if no program is missing
+test: ## pyright, ruff, and the tests of all packages but slow ones
 	@scripts/setup test docs lint
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/test $(outside)
+
+test-all: ## the same with slow tests, and with coverage if no program is missing
+	@ALULA_TEST_PART=all $(MAKE) --no-print-directory test
 
 outside: ## the pages, the chat, the wheel and the official clients, as their users have them
 	@scripts/setup test docs clients

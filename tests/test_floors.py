@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from tests.source_code import parse
 
+pytestmark = pytest.mark.slow
+
 SRC = Path(__file__).parents[1] / "src"
 
 FLOOR_OF = {

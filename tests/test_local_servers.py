@@ -12,6 +12,8 @@ from tests.waiting import eventually
 from alula._local_process import LocalProcess, ProgramMissing, ServerOwner, owner_of_servers
 from alula._local_server import FolderServer
 
+pytestmark = pytest.mark.slow
+
 OWNER = "ALULA_LOCAL_SERVER_OWNER"
 
 

@@ -18,7 +18,7 @@ import pytest
 from tests.source_code import parse
 
 # Reading all of the source code covers none of it.
-pytestmark = pytest.mark.untraced
+pytestmark = [pytest.mark.slow, pytest.mark.untraced]
 
 SRC = Path(__file__).parents[1] / "src"
 

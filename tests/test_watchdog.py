@@ -23,6 +23,8 @@ from alula import App
 from alula.express import express, rest
 from alula.watchdog import LoopWatchdog, watch_loop
 
+pytestmark = pytest.mark.slow
+
 HOLD = 0.8  # four times what is told: a machine that stands still meanwhile takes parts of it away
 TOLD = re.compile(r"the event loop was held for (\d+\.\d\d) s by (.+), at (.+), line \d+, in (\w+)")
 

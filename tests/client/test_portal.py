@@ -147,6 +147,26 @@ class TestInterrupts:
         assert threads_of_clients() == []
 
 
+    def test_closing_before_it_waits(self, monkeypatch):
+        start = asyncio.run_coroutine_threadsafe
+
+        class Slow(httpx2.AsyncClient):
+            async def aclose(self):
+                await asyncio.sleep(SOON)
+
+        def start_and_interrupt(coroutine, loop):
+            start(coroutine, loop)
+            raise KeyboardInterrupt
+
+        connection = rest("http://here").httpx(Slow(transport=httpx2.MockTransport(_respond)))
+        client = create_sync_client().configure(connection)
+        client.service("items").find()
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(asyncio, "run_coroutine_threadsafe", start_and_interrupt)
+            client.close()
+        assert threads_of_clients() == []
+
+
 def _respond(request):
     return httpx2.Response(200, json=[request.url.path])
 

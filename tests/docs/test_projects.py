@@ -15,6 +15,8 @@ import pytest
 from tests.docs.test_code_blocks import FILE, PROJECTS, ROOT, write_files
 from tests.requirements import require_mongod
 
+pytestmark = pytest.mark.slow
+
 EXTENDING = ROOT / "docs" / "extending.md"
 MAX_LINES_OF_AN_EXTENSION = 60
 

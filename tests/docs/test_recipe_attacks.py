@@ -33,6 +33,8 @@ from alula.errors import (
 from alula.outgoing import public_part
 from alula.testing import RealtimeClient
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[2] / "docs"
 KIND = {"content-type": "application/json"}
 

@@ -17,6 +17,8 @@ from alula.express import express
 from alula.express import json as json_parser
 from alula.express._connection_limits import ConnectionLimits, StallTimeout, UnreadResponses
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT = 0.4
 RATE = 5  # bytes per second: two bytes in each timeout
 LIMITS = {"read_timeout": TIMEOUT, "write_timeout": TIMEOUT, "min_rate": RATE}

@@ -21,6 +21,8 @@ import alula
 from alula.express import express
 from alula.express._lifespan import told_of_signals
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 30
 CODE = """
 from starlette.applications import Starlette

@@ -23,6 +23,8 @@ from alula.adapters.memory import MemoryService
 from alula.errors import NotFound, NotImplementedMethod, PayloadTooLarge, Unavailable
 from alula.files import S3FileStore, UploadService
 
+pytestmark = pytest.mark.slow
+
 MEGABYTE = 1024 * 1024
 KEY = "content/" + "a" * 32
 OTHER = "content/" + "b" * 32

@@ -8,6 +8,8 @@ import random
 import pytest
 from tests.live import oracle
 
+pytestmark = pytest.mark.slow
+
 FUZZ = os.environ.get("HYPOTHESIS_PROFILE") == "fuzz"
 COMPARISONS = {"memory": 1_000, "sqlite": 1_000, "postgresql": 300, "mongodb": 300}
 

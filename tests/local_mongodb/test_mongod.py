@@ -20,6 +20,8 @@ from alula import _local_process
 from alula._local_process import FolderInUse, LocalServerError
 from alula.local_mongodb._mongod import Mongod, MongodMissing, find_mongod
 
+pytestmark = pytest.mark.slow
+
 # Starts a server, says its process id, and stays. The first argument is the data folder.
 PARENT = """
 import asyncio, sys

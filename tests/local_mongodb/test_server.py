@@ -20,6 +20,8 @@ from alula.local_mongodb import (
 from alula.local_mongodb import _server as local
 from alula.local_mongodb._server import find_running
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _needs_mongod():

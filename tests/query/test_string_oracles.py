@@ -14,6 +14,8 @@ from tests.requirements import absent, require_node, require_node_modules
 from alula.errors import BadRequest
 from alula.query import parse, stringify
 
+pytestmark = pytest.mark.slow
+
 ORACLE = Path(__file__).with_name("oracle.mjs")
 
 # Each alphabet leads to other corners: any mixture, contradictions about a few names, long lists.

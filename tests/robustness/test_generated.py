@@ -22,7 +22,7 @@ search = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 
-pytestmark = pytest.mark.untraced
+pytestmark = [pytest.mark.slow, pytest.mark.untraced]
 
 # All services but `calc`, whose find fails on purpose: custom methods are tried with the others.
 REFERENCE = Site(

@@ -37,7 +37,7 @@ MEGABYTE = 1_048_000
 MODULUS = 2**61 - 1  # integers that differ by this have one hash
 
 
-pytestmark = pytest.mark.untraced
+pytestmark = [pytest.mark.slow, pytest.mark.untraced]
 
 
 def seconds_of_a_loop():

@@ -222,11 +222,12 @@ class _LoopThread(threading.Thread):
 
     def close(self) -> None:
         """Close the transport and the event loop, and wait for it."""
-        ended = self.end()
-        if ended is None:
-            return
         try:
-            ended.result()
+            ended = self.end()
+            if ended is not None:
+                ended.result()
         finally:
-            ended.cancel()  # if an interrupt has ended the wait
+            # An interrupt may have ended the wait, or come before it.
+            with suppress(RuntimeError):  # the loop has ended
+                self.loop.call_soon_threadsafe(self._ended.set)
             self.join()

@@ -15,6 +15,8 @@ from alula.adapters.memory import MemoryService
 from alula.adapters.mongodb import MongoDBService
 from alula.errors import BadRequest
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["a", "b", "c"]
 DEEP = [*NAMES, "0", "1"]
 EDGES = [

@@ -23,6 +23,8 @@ from alula.express import error_handler, express, json, rest
 from alula.local_mongodb import LocalServer
 from alula.local_mongodb._mongod import TRANSACTION_SECONDS
 
+pytestmark = pytest.mark.slow
+
 LOCK = """
 import sys
 from bson import ObjectId

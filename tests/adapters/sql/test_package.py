@@ -11,6 +11,8 @@ import pytest
 
 from alula.adapters import sql
 
+pytestmark = pytest.mark.slow
+
 
 def test_what_is_missing_is_named_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)

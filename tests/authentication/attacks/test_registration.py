@@ -15,6 +15,8 @@ from alula.authentication import LocalStrategy, hide_taken, password_hash
 from alula.authentication._passwords import MAX_WAITING
 from alula.schema import resolve, resolve_external, resolve_result, virtual, with_schema
 
+pytestmark = pytest.mark.slow
+
 
 class Member(BaseModel):
     email: str

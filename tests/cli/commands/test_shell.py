@@ -17,6 +17,8 @@ from tests.cli.applications import folder_with
 import alula._cli.commands.shell as shell_module
 from alula._cli.commands.shell import names_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def run(tmp_path):

@@ -7,6 +7,8 @@ import re
 import pytest
 from tests.cli.migrations.test_migrations import Folder, folder, run, url
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["folder", "run", "url"]
 
 MODEL = """

@@ -23,6 +23,8 @@ from alula.adapters.memory import MemoryService
 from alula.adapters.sql import Database, SQLService
 from alula.express import express
 
+pytestmark = pytest.mark.slow
+
 MODEL = """
 from sqlalchemy import Boolean, Column, ForeignKey, Identity, Integer, MetaData, Table, Text
 from alula import App

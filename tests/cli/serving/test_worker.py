@@ -28,6 +28,8 @@ from alula.authentication._passwords import default_passwords
 from alula.express import express, rest
 from alula.realtime import sse
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 60
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 CODE = """

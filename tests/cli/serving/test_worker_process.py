@@ -22,6 +22,8 @@ from alula._cli.serving.worker_process import WorkerProcess, WorkerSettings, des
 from alula._cli.terminal import UsageError
 from alula._sockets import listen_on_port
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 60
 CODE = """
 import os

@@ -14,6 +14,8 @@ from tests.schema.pairs import pairs
 from alula.errors import BadRequest
 from alula.schema import Validator
 
+pytestmark = pytest.mark.slow
+
 COUNT = 40_000 if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz" else 3_000
 SEED = 20_12
 BRANCHES = {"anyOf", "oneOf", "not", "if"}

@@ -13,6 +13,8 @@ from tests.schema.official_suite import remotes, require_suite, required
 
 from alula.schema import SchemaError, Validator
 
+pytestmark = pytest.mark.slow
+
 AT_LEAST = 1_000
 REFUSED = {
     "dynamicRef.json",
