@@ -20,7 +20,7 @@ from alula.types import UNSET
 
 __all__ = ["check_hooks_of_stream", "closing_call", "streaming_call"]
 
-_WITHOUT_STREAMS: Final = frozenset({"socketio", "mcp"})
+_WITHOUT_STREAMS: Final = frozenset({"mcp"})
 """Providers whose clients cannot get a stream."""
 
 
@@ -50,7 +50,9 @@ def streaming_call(
         if context.result is not UNSET:
             return
         if context.params.provider in _WITHOUT_STREAMS:
-            raise BadRequest(f"`{name}` streams its items, which are sent by REST alone")
+            raise BadRequest(
+                f"`{name}` streams its items, which are sent by REST and socket.io alone"
+            )
         items: Any = _Nothing()
         if context.wants_items:
             items = invoke(context)

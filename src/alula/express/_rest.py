@@ -21,18 +21,13 @@ from alula._identity import find_authentication
 from alula._item_stream import is_stream
 from alula._routes import PlainMatch
 from alula._service import ServiceHandle, owning_handle
+from alula._stream_limits import NO_LIMITS, StreamLimits, run_in_time
 from alula._user_code import describe_frames, explain_twin, name_of
 from alula.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
 from alula.express._application import ExpressApplication, ServiceMiddleware
 from alula.express._chain import Middleware, NextFunction, Phase, Step, goes_on, run_steps
 from alula.express._headers import best_match
-from alula.express._item_responses import (
-    NO_LIMITS,
-    ItemSender,
-    StreamLimits,
-    items_sender,
-    run_in_time,
-)
+from alula.express._item_responses import ItemSender, items_sender
 from alula.express._middleware.authenticate import read_credentials
 from alula.express._request import SENT_PATH, Request
 from alula.express._response import Response
@@ -127,7 +122,7 @@ def rest(
             ) from None
 
     limits = StreamLimits(stream_heartbeat, stream_timeout, stream_duration)
-    limits.check()
+    limits.check("rest")
     sending = _Sending(_sender(formatter), items_sender(limits), limits)
 
     def configure(app: ExpressApplication) -> None:
