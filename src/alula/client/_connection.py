@@ -11,11 +11,13 @@ from typing import Any, ClassVar, Final, Protocol
 
 from alula._connection import Connection as RealtimeConnection
 from alula._context import Params
+from alula._item_stream import ItemStream
 from alula.client._abort import AbortSignal
 from alula.client._codec import Sendable, merge_headers
 from alula.client._live_list import ListFeed, ListSink
 from alula.client._retries import NO_RETRIES, Retries, read_retries
 from alula.client._send_options import SendOptions
+from alula.client._streamed_items import ReceivedItems
 from alula.client._transport import Transport
 from alula.errors import FrameworkError
 from alula.types import PAGE_NAMES, STANDARD_METHODS, Id, Page, is_mapping
@@ -214,6 +216,12 @@ class Connection(ABC):
         Raises:
             FrameworkError: The error in the response.
         """
+
+    def _stream(self, request: Sendable, items: ReceivedItems) -> ReceivedItems | ItemStream:
+        """Return the result of a method that streams, as callers of this client read it."""
+        if self._synchronous:
+            return items
+        return ItemStream(items, f"{request.method} {request.url.partition('?')[0]}")
 
     async def call(
         self, name: str, method: str, id: object, data: object, params: Params
