@@ -311,7 +311,10 @@ class RemoteService:
         connection: The connection to the server.
         name: Its path, without slashes at the ends.
         custom_methods: Names of its custom methods.
+        passes_streams: Always True, for an application that offers it: any method may stream.
     """
+
+    passes_streams: ClassVar[bool] = True
 
     def __init__(self, connection: Connection, name: str) -> None:
         self.connection = connection

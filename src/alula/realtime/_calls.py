@@ -18,7 +18,7 @@ from typing import Any, Final
 from alula._app import App
 from alula._connection import Connection, begin_call
 from alula._context import HookContext, connection_params
-from alula._item_stream import close_all
+from alula._item_stream import close_all, is_stream
 from alula._json_encoding import MAX_CONTAINERS, dumps_with_attachments, loads
 from alula._public_error import error_json, log_text, public_error
 from alula._repeats import RepeatLimit
@@ -213,7 +213,9 @@ class ClientCalls:
                     await go_on(waits_for, run.send, run.throw)
             else:
                 await run
-            if packet_id is not None:
+            if context.service.passes_streams and is_stream(result_to_encode(context)):
+                await self._pass_stream(context, connection, packet_id, size)
+            elif packet_id is not None:
                 body = result_to_encode(context)
                 if self._app.debug and is_mapping(body) and "$stream" in body:
                     _log.warning("%r has a result with $stream, which clients take for a stream")
@@ -239,16 +241,39 @@ class ClientCalls:
 
     # -- methods that stream -------------------------------------------------------------------
 
-    def _begin_stream(
+    async def _pass_stream(
         self, context: HookContext, connection: Connection, packet_id: int | None, size: int
+    ) -> None:
+        """Pass the stream of another server on, unless the client has left meanwhile."""
+        if self._session.is_open:
+            self._begin_stream(context, connection, packet_id, size, has_run=True)
+        else:
+            await close_all(context.streams)
+
+    def _begin_stream(
+        self,
+        context: HookContext,
+        connection: Connection,
+        packet_id: int | None,
+        size: int,
+        *,
+        has_run: bool = False,
     ) -> None:
         """Begin a call of a method that streams; it is under way until its stream has ended."""
         self.under_way.begin(size)
         if self._streams is None:
             self._streams = SocketStreams(self._session, self._stream_limits, self._stream_tasks)
+
+        def ended() -> None:
+            self.under_way.end(size)
+            for each in context.streams:  # of a task that was cancelled before its first step
+                each.close()
+
         self._streams.begin(
-            lambda stream: self._run_stream(context, connection, packet_id, stream),
-            lambda: self.under_way.end(size),
+            lambda stream: self._run_stream(
+                context, connection, packet_id, stream, has_run=has_run
+            ),
+            ended,
         )
 
     async def _run_stream(
@@ -257,17 +282,20 @@ class ClientCalls:
         connection: Connection,
         packet_id: int | None,
         stream: SocketStream,
+        *,
+        has_run: bool,
     ) -> None:
-        """Run a call of a method that streams, answer it, and send the items."""
+        """Run a call of a method that streams unless it has run, answer it, and send the items."""
         what, address = f"{context.method} {context.path}", self._session.address
         is_answered = False
         try:
             if packet_id is None:
                 raise BadRequest("it needs an acknowledgement, which has the name of its stream")
-            if connection.sign_in is not None:
-                begin_call(connection)
-            call = self._app.turns.take(address, context.service.run(context))
-            await run_in_time(call, self._stream_limits)
+            if not has_run:
+                if connection.sign_in is not None:
+                    begin_call(connection)
+                call = self._app.turns.take(address, context.service.run(context))
+                await run_in_time(call, self._stream_limits)
             items = public_result(context)
             await items.change(encode_item)  # here, so that it may be an error of the call
             self._send(_encode_result(packet_id, {"$stream": stream.name}))
