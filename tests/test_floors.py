@@ -25,7 +25,7 @@ FLOOR_OF = {
     **dict.fromkeys(["late_imports", "repeats", "item_stream"], 1),
     **dict.fromkeys(["configuration", "connection", "local_process", "shares", "cookies"], 1),
     **dict.fromkeys(["outgoing", "context", "declared", "watchdog", "public_error", "hub"], 2),
-    **dict.fromkeys(["local_server", "json_schema"], 2),
+    **dict.fromkeys(["local_server", "json_schema", "stream_limits"], 2),
     **dict.fromkeys(["channels", "http", "hooks", "events", "query"], 3),
     **dict.fromkeys(["service_object", "json_encoding", "logs"], 3),
     **dict.fromkeys(["app_events", "registry", "service"], 4),

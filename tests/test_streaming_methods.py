@@ -166,14 +166,6 @@ async def test_the_status_of_a_stream():
     assert context.http == {"status": 203}
 
 
-async def test_a_socket_gets_no_stream():
-    service = Assistant()
-    call = application(service).service("assistant").ask({"words": ["a"]}, provider="socketio")
-    with pytest.raises(BadRequest, match=r"`ask` streams its items, which socket\.io cannot send"):
-        await call
-    assert service.notes == []
-
-
 async def test_nothing_is_called_where_no_items_are_wanted():
     service = Assistant()
     app = application(service)

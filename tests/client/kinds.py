@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from alula.client import create_client, create_sync_client, rest
+from alula.client import create_client, create_sync_client, rest, socketio
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,8 @@ class Kind:
 
     def connection(self, url: str, *given: Any, **options: Any) -> Any:
         """Return a connection; `given` is a client of the library."""
+        if self.library == "socketio":
+            return socketio(url, *given, options=options)
         return getattr(rest(url), self.library)(*given, options=options)
 
     @asynccontextmanager
@@ -41,6 +43,7 @@ KINDS = [
     *(Kind(library, synchronous=True) for library in ("fetch", "httpx", "aiohttp")),
 ]
 WAITING = KINDS[:3]
+SOCKETS = [Kind("socketio", synchronous=False), Kind("socketio", synchronous=True)]
 
 
 async def settled(value: Any) -> Any:

@@ -146,7 +146,6 @@ class TestInterrupts:
             client.close()
         assert threads_of_clients() == []
 
-
     def test_closing_before_it_waits(self, monkeypatch):
         start = asyncio.run_coroutine_threadsafe
 

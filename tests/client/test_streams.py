@@ -1,4 +1,4 @@
-"""Methods that stream, read over REST by every kind of client."""
+"""Methods that stream, read by every kind of client, over REST and socket.io."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import aiohttp
 import httpx2
 import pytest
 from tests.client.faking import FakeFetch
-from tests.client.kinds import KINDS, WAITING, all_of, settled
+from tests.client.kinds import KINDS, SOCKETS, WAITING, all_of, settled
 from tests.client.raw_server import CLOSE, RESET, STALL, answer, raw_server
 from tests.client.realtime_app import serve_in_thread
 from tests.waiting import settle
@@ -36,6 +36,7 @@ from alula.client._send_options import SendOptions
 from alula.errors import BadGateway, Conflict, Timeout, Unavailable
 from alula.express import error_handler, express, json
 from alula.express import rest as rest_of_server
+from alula.realtime import socketio
 
 SECONDS = 30
 HEAD = b"HTTP/1.1 200 Told\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -77,7 +78,7 @@ class Assistant:
 @pytest.fixture(scope="module")
 def served():
     service = Assistant()
-    app = express(App()).use(json()).configure(rest_of_server())
+    app = express(App()).use(json()).configure(rest_of_server()).configure(socketio())
     app.use("assistant", service, methods=["ask", "find", "create"]).use(error_handler())
     with serve_in_thread(app) as url:
         yield service, url
@@ -87,6 +88,11 @@ def served():
 def service(served):
     served[0].closed.clear()
     return served[0]
+
+
+@pytest.fixture(params=[*KINDS, *SOCKETS], ids=str)
+def kind(request):
+    return request.param
 
 
 @pytest.fixture
@@ -167,7 +173,7 @@ async def test_a_stream_that_a_hook_has_replaced_need_not_close():
         assert next(words) == "word"
 
 
-@pytest.mark.parametrize("kind", WAITING, ids=str)
+@pytest.mark.parametrize("kind", [*WAITING, SOCKETS[0]], ids=str)
 async def test_cancelling_the_reader_ends_the_method(assistant, service):
     items = await assistant.ask(["a", "wait"])
     assert await anext(items) == {"text": "a"}
@@ -180,7 +186,7 @@ async def test_cancelling_the_reader_ends_the_method(assistant, service):
     assert await service.closes()
 
 
-@pytest.mark.parametrize("kind", KINDS[3:], ids=str)
+@pytest.mark.parametrize("kind", [*KINDS[3:], SOCKETS[1]], ids=str)
 def test_an_interrupt_ends_the_method(kind, served, service):
     reads = threading.Event()
 
@@ -215,7 +221,7 @@ async def test_a_signal_aborts_the_stream(assistant, service):
         await settled(assistant.ask(["a"], connection=connection))
 
 
-@pytest.mark.parametrize("kind", WAITING, ids=str)
+@pytest.mark.parametrize("kind", [*WAITING, SOCKETS[0]], ids=str)
 async def test_a_signal_also_ends_a_stream_that_nobody_reads(assistant, service):
     controller = AbortController()
     items = await assistant.ask(["a", "b", "wait"], connection={"signal": controller.signal})
@@ -240,7 +246,7 @@ def test_a_short_time_limit_is_none_of_silences():
     assert SendOptions(timeout=None).silence is None
 
 
-@pytest.mark.parametrize("kind", [*WAITING, *KINDS[4:]], ids=str)
+@pytest.mark.parametrize("kind", [*WAITING, *KINDS[4:], *SOCKETS], ids=str)
 async def test_closing_the_client_ends_its_streams(kind, served, service):
     async with kind.client(served[1]) as client:
         assistant = client.service("assistant", methods=["ask"])
@@ -252,7 +258,7 @@ async def test_closing_the_client_ends_its_streams(kind, served, service):
             await all_of(items)
 
 
-@pytest.mark.parametrize("kind", WAITING, ids=str)
+@pytest.mark.parametrize("kind", [*WAITING, SOCKETS[0]], ids=str)
 async def test_closing_the_client_tells_who_reads(kind, served, service):
     async with kind.client(served[1]) as client:
         items = await client.service("assistant", methods=["ask"]).ask(["a", "wait"])
@@ -265,6 +271,7 @@ async def test_closing_the_client_tells_who_reads(kind, served, service):
         assert await service.closes()
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=str)
 async def test_a_stream_that_was_read_leaves_its_connection_usable(kind):
     stream = (HEAD, chunk("data: 1\n\nda"), chunk("ta: 2\n\n"), END)
     with raw_server(stream, stream, answer([])) as server:
@@ -293,6 +300,7 @@ async def test_the_connection_of_a_stream_is_idle_once_its_end_is_told(monkeypat
         assert server.connections == 1
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("fault", [CLOSE, RESET])
 async def test_a_connection_that_breaks_is_an_error(kind, fault):
     with raw_server((HEAD, chunk("data: 1\n\n"), fault)) as server:
@@ -302,6 +310,7 @@ async def test_a_connection_that_breaks_is_an_error(kind, fault):
         assert server.connections == 1
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize(
     ("sent", "message"),
     [

@@ -82,7 +82,16 @@ OF_REACT = (
 )
 NODE = {"module": "nodenext", "esModuleInterop": True, "outDir": "built"}
 CHECKS = ("sign in", "messages", "notes", "a route", "no schema")
-STREAM_CHECKS = ("items", "an early error", "a late error", "leaving")
+STREAM_CHECKS = (
+    "items",
+    "an early error",
+    "a late error",
+    "leaving",
+    "many items, and leaving them",
+    "two at once",
+    "a lost connection",
+    "the client of FeathersJS alone",
+)
 MOVED_CHECKS = ("sign up", "messages", "owners", "events", "strangers")
 LINES_OF_MOVED_CHAT = 119
 
@@ -259,10 +268,10 @@ async def test_no_check_runs_that_is_not_listed(outcomes):
     assert tuple(outcomes) == CHECKS
 
 
-@pytest.fixture(scope="module")
-async def read_streams(tmp_path_factory):
+@pytest.fixture(scope="module", params=["rest", "socketio"])
+async def read_streams(request, tmp_path_factory):
     folder, app = tmp_path_factory.mktemp("streams"), typed_endpoints.make_app()
-    return await outcomes_of(folder, app, "endpoints", "streams")
+    return await outcomes_of(folder, app, "endpoints", "streams", request.param)
 
 
 @pytest.mark.parametrize("check", STREAM_CHECKS)

@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from alula import App, Page, Params, answers
 from alula.errors import Conflict
 from alula.express import ExpressApplication, error_handler, express, json, rest
+from alula.realtime import socketio
 
 
 class Author(BaseModel):
@@ -58,6 +59,19 @@ class Lines:
 
 
 class Words:
+    open = 0
+
+    async def count(self, data: list[int], params: Params) -> AsyncIterator[Line]:
+        self.open += 1
+        try:
+            for n in range(data[0]):
+                yield Line(n=n)
+        finally:
+            self.open -= 1
+
+    async def opened(self, data: None, params: Params) -> int:
+        return self.open
+
     async def ask(self, data: list[str], params: Params) -> AsyncIterator[Line]:
         for n, word in enumerate(data):
             if word == "taken":
@@ -69,6 +83,6 @@ class Words:
 
 def make_app() -> ExpressApplication:
     methods = ["find", "get", "create", "ping"]
-    app = express(App()).use(json()).configure(rest(stream_heartbeat=0.01))
+    app = express(App()).use(json()).configure(rest(stream_heartbeat=0.01)).configure(socketio())
     app.use("articles", Articles(), methods=methods).use("years/:year/lines", Lines())
-    return app.use("words", Words(), methods=["ask"]).use(error_handler())
+    return app.use("words", Words(), methods=["ask", "count", "opened"]).use(error_handler())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 
 import pytest
 from jsonschema import Draft7Validator
@@ -12,7 +13,7 @@ from tests.openapi.described import Jobs, Person, references, refuse
 from tests.requirements import require_node_modules
 from typer.testing import CliRunner
 
-from alula import App
+from alula import App, Params
 from alula._cli import main
 from alula.adapters.memory import MemoryService
 from alula.authentication import AuthenticationService, LocalStrategy
@@ -94,6 +95,18 @@ def errors_of():
 def test_is_what_the_official_schema_takes(transports, errors_of):
     plugins = {"socketio": socketio(), "sse": sse()}
     assert errors_of(describe_events(make_app(*(plugins[name] for name in transports)))) == []
+
+
+def test_streams_are_what_the_official_schema_takes(errors_of):
+    class Words:
+        async def ask(self, data: str, params: Params) -> AsyncIterator[str]:
+            yield data
+
+    app = make_app(socketio()).use("words", Words(), methods=["ask"])
+    app.use("streams", Words(), methods=["ask"])
+    described = describe_events(app)
+    assert errors_of(described) == []
+    test_every_reference_leads_somewhere(described)
 
 
 def test_the_official_schema_refuses_something(errors_of, document):

@@ -11,7 +11,7 @@ from alula import App, Params, answers
 from alula.express import express, rest
 from alula.openapi import describe, typescript
 from alula.openapi._asyncapi import describe_events
-from alula.realtime import sse
+from alula.realtime import socketio, sse
 
 
 class Item(BaseModel):
@@ -55,6 +55,32 @@ def test_types_of_a_stream():
     assert "  find(params?: ItemsParams): Promise<AsyncIterable<unknown>>" in module
     assert "  create(data: ItemsData, params?: ItemsParams): Promise<AsyncIterable<Item>>" in module
     assert "created: unknown" in module
+
+
+def test_a_client_reads_streams_over_socketio_where_it_is_configured():
+    assert "streamReader" not in typescript(application())
+    app = application().configure(socketio())
+    module = typescript(app)
+    assert 'client.service("items").hooks({ after: { create: [read], find: [read] } })' in module
+    assert "streamReader" not in typescript(app, declarations=True)
+    assert "streamReader" not in typescript(express(App()).configure(socketio()))
+
+
+def test_streams_over_socketio_are_replies_of_several_messages():
+    described = describe_events(application().configure(socketio()))
+    for_reply = described["operations"]["items.create"]
+    assert (for_reply["action"], for_reply["reply"]["channel"]) == (
+        "receive",
+        {"$ref": "#/channels/streams"},
+    )
+    assert [each["$ref"] for each in for_reply["reply"]["messages"]] == [
+        "#/channels/streams/messages/items.create",
+        "#/channels/streams/messages/end",
+    ]
+    items = described["components"]["messages"]["streams.items.create"]["payload"]["items"]
+    assert items[1]["items"]["$ref"] == "#/components/schemas/items.createItem"
+    assert {"items.find", "streams.more", "streams.leave"} < described["operations"].keys()
+    assert "streams" not in describe_events(application())["channels"]
 
 
 def test_a_client_can_read_streams_where_methods_stream():

@@ -17,7 +17,7 @@ from alula.authentication import authenticate, protect
 from alula.errors import Forbidden
 from alula.express import express, rest
 from alula.express import json as json_parser
-from alula.realtime import _live_socket, socketio
+from alula.realtime import _limits, socketio
 
 
 def make(**options):
@@ -179,7 +179,7 @@ async def test_a_connection_has_a_number_of_lists(app, connect, monkeypatch):
 async def test_a_slow_reader_gets_the_list_when_it_reads_again(
     app, connect, monkeypatch, name, limit
 ):
-    monkeypatch.setattr(_live_socket, name, limit)
+    monkeypatch.setattr(_limits, name, limit)
     todos = app.service("todos")
     peer, other = await connect(), await connect()
     for each in (peer, other):

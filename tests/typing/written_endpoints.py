@@ -28,6 +28,7 @@ __all__ = [
     "SyncWordsService",
     "SyncYearsYearLinesService",
     "WordsAskItem",
+    "WordsCountItem",
     "WordsService",
     "YearsYearLinesFindResult",
     "YearsYearLinesService",
@@ -92,6 +93,10 @@ class WordsAskItem(TypedDict):
     n: int
 
 
+class WordsCountItem(TypedDict):
+    n: int
+
+
 class ArticlesService(Protocol):
     async def find(self, *, query: ArticlesFindQuery = ..., headers: Mapping[str, str] = ..., connection: Mapping[str, Any] = ...) -> list[ArticlesFindResult]: ...
 
@@ -145,9 +150,17 @@ def years_year_lines(client: Client | SyncClient) -> Any:
 class WordsService(Protocol):
     async def ask(self, data: list[str], *, query: Mapping[str, Any] = ..., headers: Mapping[str, str] = ..., connection: Mapping[str, Any] = ...) -> StreamedItems[WordsAskItem]: ...
 
+    async def count(self, data: list[int], *, query: Mapping[str, Any] = ..., headers: Mapping[str, str] = ..., connection: Mapping[str, Any] = ...) -> StreamedItems[WordsCountItem]: ...
+
+    async def opened(self, data: None = None, *, query: Mapping[str, Any] = ..., headers: Mapping[str, str] = ..., connection: Mapping[str, Any] = ...) -> int: ...
+
 
 class SyncWordsService(Protocol):
     def ask(self, data: list[str], *, query: Mapping[str, Any] = ..., headers: Mapping[str, str] = ..., connection: Mapping[str, Any] = ...) -> SyncItemStream[WordsAskItem]: ...
+
+    def count(self, data: list[int], *, query: Mapping[str, Any] = ..., headers: Mapping[str, str] = ..., connection: Mapping[str, Any] = ...) -> SyncItemStream[WordsCountItem]: ...
+
+    def opened(self, data: None = None, *, query: Mapping[str, Any] = ..., headers: Mapping[str, str] = ..., connection: Mapping[str, Any] = ...) -> int: ...
 
 
 @overload
@@ -156,4 +169,4 @@ def words(client: Client) -> WordsService: ...
 def words(client: SyncClient) -> SyncWordsService: ...
 def words(client: Client | SyncClient) -> Any:
     """Return the service."""
-    return client.service('words', methods=('ask',))
+    return client.service('words', methods=('ask', 'count', 'opened'))

@@ -14,11 +14,16 @@ from alula._declared import Checks
 from alula._item_stream import ItemStream, close_all, is_stream
 from alula._service._declared_calls import method_caller
 from alula._user_code import name_of
-from alula.errors import BadRequest
 from alula.hooks import Call, Hook, HookTable, hook_metadata
 from alula.types import UNSET
 
-__all__ = ["check_hooks_of_stream", "closing_call", "streaming_call"]
+__all__ = [
+    "check_hooks_of_stream",
+    "closed_on_failure",
+    "closing_call",
+    "passing_call",
+    "streaming_call",
+]
 
 
 def streaming_call(
@@ -33,7 +38,6 @@ def streaming_call(
         is_checked: Whether the hook of `check_hook` has run.
 
     Raises:
-        BadRequest: By the call: its client cannot get a stream.
         TypeError: By the call: the method has returned no stream.
     """
     invoke = method_caller(method, name, checks, is_checked=is_checked)
@@ -46,8 +50,6 @@ def streaming_call(
         await close_all(streams)
         if context.result is not UNSET:
             return
-        if context.params.provider == "socketio":
-            raise BadRequest(f"`{name}` streams its items, which socket.io cannot send; use REST")
         items: Any = _Nothing()
         if context.wants_items:
             items = invoke(context)
@@ -75,6 +77,32 @@ class _Nothing(AsyncIterator[Any]):
         raise StopAsyncIteration
 
 
+def passing_call(call: Call) -> Call:
+    """Return a call that notes the stream of another server, which its method may return."""
+
+    async def run(context: HookContext) -> None:
+        await call(context)
+        result: Any = context.result
+        if isinstance(result, ItemStream) and result not in context.streams:
+            context.streams = (*context.streams, result)
+            await result.begin()  # before that, there is nothing that closing could end
+
+    return run
+
+
+def closed_on_failure(composed: Call) -> Call:
+    """Return a call that closes the streams which it has opened if it fails."""
+
+    async def run(context: HookContext) -> None:
+        try:
+            await composed(context)
+        except BaseException:
+            await close_all(context.streams)
+            raise
+
+    return run
+
+
 def closing_call(composed: Call) -> Call:
     """Return a call that streams, with all its hooks: it closes what it has opened if it fails.
 
@@ -83,22 +111,18 @@ def closing_call(composed: Call) -> Call:
     """
 
     async def run(context: HookContext) -> None:
-        try:
-            await composed(context)
-            if not is_stream(context.result) or context.dispatch is not UNSET:
-                is_result = context.dispatch is UNSET
-                name = "result" if is_result else "dispatch"
-                value = context.result if is_result else context.dispatch
-                raise TypeError(
-                    f"a hook has set context.{name} of `{context.method}` of {context.service!r}"
-                    f" to a {type(value).__name__}; the method streams, so set context.result to"
-                    " an asynchronous iterator"
-                )
-        except BaseException:
-            await close_all(context.streams)
-            raise
+        await composed(context)
+        if not is_stream(context.result) or context.dispatch is not UNSET:
+            is_result = context.dispatch is UNSET
+            name = "result" if is_result else "dispatch"
+            value = context.result if is_result else context.dispatch
+            raise TypeError(
+                f"a hook has set context.{name} of `{context.method}` of {context.service!r}"
+                f" to a {type(value).__name__}; the method streams, so set context.result to"
+                " an asynchronous iterator"
+            )
 
-    return run
+    return closed_on_failure(run)
 
 
 def check_hooks_of_stream(table: HookTable, method: str, where: str) -> None:

@@ -47,6 +47,10 @@ _NOT_IN_HEADERS: Final = re.compile(r"[\r\n\0]|[^\x00-\xff]")
 _WITH_ID: Final = frozenset({"get", "update", "patch", "remove"})
 _SHOWN_CHARACTERS: Final = 200  # of a body, in the text of a `RequestError`
 _KEPT_BYTES: Final = 65_536  # of a body, in a `RequestError`
+# Headers that concern the connection of a websocket alone (RFC 9110, 7.6.1, and RFC 6455).
+_OF_HANDSHAKE: Final = re.compile(
+    r"(upgrade|connection|sec-websocket-.*|keep-alive)$", re.IGNORECASE
+)
 # The headers of a response that its error keeps. If the error escapes from a hook, a server sends
 # them on to its own client. So none may concern the called server alone (cookies, CORS, framing).
 _FORWARDED_HEADERS: Final = ("retry-after", "allow", "www-authenticate")
@@ -178,6 +182,8 @@ class DefaultHeaders:
         custom = None if method in HTTP_METHODS else {"X-Service-Method": method}
         # Where a server passes a call on, it is the connection that the call came by.
         options: Mapping[str, Any] = connection if is_mapping(connection) else {}
+        if headers and "upgrade" in headers:  # of a handshake, by whose connection a call came
+            headers = {name: headers[name] for name in headers if not _OF_HANDSHAKE.match(name)}
         return merge_headers(custom, defaults, headers, options.get("headers"))
 
 

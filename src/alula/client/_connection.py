@@ -11,11 +11,13 @@ from typing import Any, ClassVar, Final, Protocol
 
 from alula._connection import Connection as RealtimeConnection
 from alula._context import Params
+from alula._item_stream import ItemStream
 from alula.client._abort import AbortSignal
 from alula.client._codec import Sendable, merge_headers
 from alula.client._live_list import ListFeed, ListSink
 from alula.client._retries import NO_RETRIES, Retries, read_retries
 from alula.client._send_options import SendOptions
+from alula.client._streamed_items import ReceivedItems
 from alula.client._transport import Transport
 from alula.errors import FrameworkError
 from alula.types import PAGE_NAMES, STANDARD_METHODS, Id, Page, is_mapping
@@ -215,6 +217,12 @@ class Connection(ABC):
             FrameworkError: The error in the response.
         """
 
+    def _stream(self, request: Sendable, items: ReceivedItems) -> ReceivedItems | ItemStream:
+        """Return the result of a method that streams, as callers of this client read it."""
+        if self._synchronous:
+            return items
+        return ItemStream(items, f"{request.method} {request.url.partition('?')[0]}")
+
     async def call(
         self, name: str, method: str, id: object, data: object, params: Params
     ) -> object:
@@ -303,7 +311,10 @@ class RemoteService:
         connection: The connection to the server.
         name: Its path, without slashes at the ends.
         custom_methods: Names of its custom methods.
+        passes_streams: Always True, for an application that offers it: any method may stream.
     """
+
+    passes_streams: ClassVar[bool] = True
 
     def __init__(self, connection: Connection, name: str) -> None:
         self.connection = connection

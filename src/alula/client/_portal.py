@@ -99,7 +99,7 @@ class _PortalStream(ResponseStream):
         self._portal = portal
         self._stream = stream
 
-    async def read(self) -> bytes:
+    async def read(self) -> Any:
         """Return the next part (see `ResponseStream`)."""
         stream = self._stream
         if stream.is_closed:  # that waits for nothing, and its event loop may have ended

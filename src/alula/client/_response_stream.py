@@ -6,10 +6,10 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from alula.client._abort import AbortSignal
-from alula.client._codec import Request, Response
+from alula.client._codec import Response, Sendable
 from alula.client._failures import aborted_error, timed_out
 from alula.client._send_options import SendOptions
 
@@ -30,7 +30,7 @@ def is_event_stream(status: int, headers: Mapping[str, str]) -> bool:
 
 
 class ResponseStream(ABC):
-    """A response whose body is read part by part.
+    """A response whose body is read part by part: as bytes, or over a socket as lists of items.
 
     Whoever gets it closes it. It closes itself at its end, and if reading fails.
 
@@ -50,7 +50,7 @@ class ResponseStream(ABC):
         self.on_close: list[Callable[[], object]] = []
 
     @abstractmethod
-    async def read(self) -> bytes:
+    async def read(self) -> Any:
         """Return the next part; an empty one at the end, or if it was closed.
 
         Raises:
@@ -97,11 +97,11 @@ class AsyncResponseStream(ResponseStream):
 
     def __init__(
         self,
-        request: Request,
+        request: Sendable,
         status: int,
         headers: Mapping[str, str],
         options: SendOptions,
-        read: Callable[[], Awaitable[bytes]],
+        read: Callable[[], Awaitable[Any]],
         close: Callable[[], Awaitable[object]],
     ) -> None:
         super().__init__(status, headers, options.max_size)
@@ -116,7 +116,7 @@ class AsyncResponseStream(ResponseStream):
         self._error: Exception | None = None
         self._ending: asyncio.Task[None] | None = None
 
-    async def read(self) -> bytes:
+    async def read(self) -> Any:
         """Return the next part (see `ResponseStream`)."""
         if self.is_closed:
             if self._error is not None:

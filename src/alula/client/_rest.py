@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from alula._context import Params
-from alula._item_stream import ItemStream
 from alula._user_code import explain_twin
 from alula.client._codec import (
     DefaultHeaders,
@@ -33,7 +32,7 @@ from alula.client._live_list import ListSink
 from alula.client._live_stream import StreamFeed
 from alula.client._portal import Portal, transport_for
 from alula.client._response_stream import Received, ResponseStream
-from alula.client._streamed_items import ReceivedItems
+from alula.client._streamed_items import EventItems
 from alula.client._transport import REPEATABLE, Transport
 from alula.types import Id
 
@@ -183,10 +182,7 @@ class RestConnection(Connection):
         """Return the result in a response (see `read_response`), or a stream of items."""
         if not isinstance(response, ResponseStream):
             return read_response(request, response)
-        items = ReceivedItems(request, response)
-        if self._synchronous:
-            return items
-        return ItemStream(items, f"{request.method} {request.url.partition('?')[0]}")
+        return self._stream(request, EventItems(request, response))
 
     # -- live lists ----------------------------------------------------------------------------
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
+from itertools import chain
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 from weakref import finalize
 
-from alula.client._codec import Request, Response, error_of_json, with_request_error
+from alula.client._codec import Request, Response, Sendable, error_of_json, with_request_error
 from alula.client._event_parser import EventParser, StreamedEvent
 from alula.client._response_stream import ResponseStream
 from alula.client._transport import run_sync
 from alula.errors import BadGateway, FrameworkError
 
-__all__ = ["ReceivedItems", "SyncItemStream"]
+__all__ = ["BatchedItems", "EventItems", "ReceivedItems", "SyncItemStream"]
 
 T = TypeVar("T")
 
 
-class ReceivedItems(AsyncIterator[Any]):
+class ReceivedItems(AsyncIterator[Any], ABC):
     """The items in a response. It ends the request when it is closed or garbage-collected.
 
     Args:
@@ -28,47 +30,71 @@ class ReceivedItems(AsyncIterator[Any]):
         response: The response.
     """
 
-    def __init__(self, request: Request, response: ResponseStream) -> None:
+    def __init__(self, request: Sendable, response: ResponseStream) -> None:
         self._request = request
         self._response = response
-        self._parser = EventParser(response.max_size)
-        self._events: deque[StreamedEvent] = deque()
+        self._arrived: deque[Any] = deque()
         self._forget = finalize(self, response.close_soon)
         self._forget.atexit = False
 
+    @abstractmethod
+    def _values_in(self, part: Any) -> Iterable[Any]:
+        """Return what a part of the response has, in its order; `_item` gets each."""
+
+    def _item(self, value: Any) -> Any:
+        """Return an item.
+
+        Raises:
+            FrameworkError: It is the error that has ended the stream, or no item.
+        """
+        return value
+
     async def __anext__(self) -> Any:
         try:
-            while not self._events:
+            while not self._arrived:
                 part = await self._response.read()
                 if not part:
                     raise StopAsyncIteration
-                self._events.extend(self._parser.feed(part))
-            return self._item(self._events.popleft())
+                self._arrived.extend(self._values_in(part))
+            return self._item(self._arrived.popleft())
         except FrameworkError:
             await self.aclose()
             raise
 
-    def _item(self, event: StreamedEvent) -> Any:
-        """Return the item in an event.
-
-        Raises:
-            FrameworkError: It is the error that has ended the stream, or it is not JSON.
-        """
-        try:
-            value = json.loads(event.data)
-        except (ValueError, RecursionError):
-            error = BadGateway("the called server sent an item that is not JSON")
-            what = f"got an item that is not JSON: {event.data[:200]}"
-            raise with_request_error(error, self._request, what) from error.__cause__
-        if event.kind == "error":
-            headers = self._response.headers
-            raise error_of_json(self._request, value, Response(502, headers, b""))
-        return value
-
     async def aclose(self) -> None:
         """End the request, without the items that wait."""
-        self._events.clear()
+        self._arrived.clear()
         await self._response.aclose()
+
+
+class EventItems(ReceivedItems):
+    """The items in server-sent events."""
+
+    def __init__(self, request: Request, response: ResponseStream) -> None:
+        super().__init__(request, response)
+        self._parser = EventParser(response.max_size)
+
+    def _values_in(self, part: bytes) -> Iterable[StreamedEvent]:
+        return self._parser.feed(part)
+
+    def _item(self, value: StreamedEvent) -> Any:
+        try:
+            item = json.loads(value.data)
+        except (ValueError, RecursionError):
+            error = BadGateway("the called server sent an item that is not JSON")
+            what = f"got an item that is not JSON: {value.data[:200]}"
+            raise with_request_error(error, self._request, what) from error.__cause__
+        if value.kind == "error":
+            headers = self._response.headers
+            raise error_of_json(self._request, item, Response(502, headers, b""))
+        return item
+
+
+class BatchedItems(ReceivedItems):
+    """The items in lists, such as a socket brings."""
+
+    def _values_in(self, part: list[list[Any]]) -> Iterable[Any]:
+        return chain.from_iterable(part)
 
 
 class SyncItemStream(Iterator[T], Generic[T]):

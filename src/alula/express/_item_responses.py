@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from math import inf
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from alula._context import HookContext
 from alula._item_stream import ItemStream, close_all
 from alula._json_encoding import dumps
 from alula._public_error import error_json, public_error
-from alula.errors import FrameworkError, Unavailable
+from alula._stream_limits import StreamLimits, items_in_time
+from alula.errors import FrameworkError
 from alula.express._headers import best_match, quality_of
 from alula.express._middleware.error_handler import reporter, status_of
 from alula.express._request import Request
 from alula.express._response import Response
 from alula.express._stream import StreamCutError
 
-__all__ = ["NO_LIMITS", "ItemSender", "StreamLimits", "items_sender", "run_in_time"]
+__all__ = ["ItemSender", "items_sender"]
 
 EVENTS: Final = "text/event-stream"
 LINES: Final = ("application/jsonl", "application/x-ndjson")
@@ -29,56 +28,6 @@ ItemSender: TypeAlias = Callable[[Request, Response], Awaitable[None]]
 """``(req, res)``: sends ``res.data``, which is a stream."""
 
 _log: Final = logging.getLogger("alula.express")
-
-
-class StreamLimits(NamedTuple):
-    """Time limits of streams, in seconds; None for no limit.
-
-    Attributes:
-        heartbeat: The silence after which a comment is sent, so that proxies keep the connection
-            open.
-        timeout: The longest wait for the next item.
-        duration: The longest duration of a whole stream.
-    """
-
-    heartbeat: float | None = 15.0
-    timeout: float | None = 300.0
-    duration: float | None = None
-
-    def check(self) -> None:
-        """Check that all limits are positive.
-
-        Raises:
-            ValueError: A limit is not positive.
-        """
-        for name, value in self._asdict().items():
-            if value is not None and not value > 0:
-                raise ValueError(
-                    f"rest(stream_{name}={value!r}): give a number of seconds above 0, or None"
-                )
-
-
-NO_LIMITS: Final = StreamLimits(None, None, None)
-
-
-async def run_in_time(call: Awaitable[None], limits: StreamLimits) -> None:
-    """Run a call that streams, which lasts until the first item.
-
-    Raises:
-        Unavailable: The first item takes too long.
-    """
-    limit = asyncio.timeout(limits.timeout)
-    try:
-        async with limit:
-            await call
-    except TimeoutError as error:
-        if not limit.expired():  # the method has raised it
-            raise
-        raise _no_item(limits) from error
-
-
-def _no_item(limits: StreamLimits) -> Unavailable:
-    return Unavailable(f"The stream had no item for {limits.timeout:g} seconds")
 
 
 def items_sender(limits: StreamLimits) -> ItemSender:
@@ -143,7 +92,7 @@ async def _parts(
             whole.
     """
     try:
-        async with aclosing(_in_time(stream, limits, comment)) as parts:
+        async with aclosing(items_in_time(stream, limits, comment)) as parts:
             async for part in parts:
                 yield part
     except Exception as error:  # it is reported
@@ -153,40 +102,6 @@ async def _parts(
         yield last
     finally:
         await close_all(context.streams)
-
-
-async def _in_time(
-    stream: ItemStream, limits: StreamLimits, comment: bytes | None
-) -> AsyncGenerator[bytes, None]:
-    """Yield the items of a stream, and a comment after each silence.
-
-    Raises:
-        Unavailable: The next item, or the whole stream, takes too long.
-    """
-    now = asyncio.get_running_loop().time
-    heartbeat = None if comment is None else limits.heartbeat
-    begun = last_item = last_part = now()
-    while True:
-        ends = {
-            "silence": last_part + (heartbeat or inf),
-            "item": last_item + (limits.timeout or inf),
-            "stream": begun + (limits.duration or inf),
-        }
-        first = min(ends, key=ends.__getitem__)
-        seconds = ends[first] - now()
-        if await stream.wait(None if seconds == inf else seconds):
-            item = await anext(stream, None)
-            if item is None:
-                return
-            yield item
-            last_item = last_part = now()
-        elif first == "item":
-            raise _no_item(limits)
-        elif first == "stream":
-            raise Unavailable(f"The stream took longer than {limits.duration:g} seconds")
-        else:
-            yield comment or b""
-            last_part = now()
 
 
 def _event(item: Any) -> bytes:

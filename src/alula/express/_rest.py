@@ -18,19 +18,14 @@ from alula._identity import find_authentication
 from alula._item_stream import is_stream
 from alula._routes import PlainMatch
 from alula._service import ServiceHandle, owning_handle
+from alula._stream_limits import NO_LIMITS, StreamLimits, run_in_time
 from alula._user_code import describe_frames, explain_twin, name_of
 from alula.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
 from alula.express._application import ExpressApplication, ServiceMiddleware
 from alula.express._chain import Middleware, NextFunction, Phase, Step, goes_on, run_steps
 from alula.express._connected import run_while_connected
 from alula.express._headers import best_match
-from alula.express._item_responses import (
-    NO_LIMITS,
-    ItemSender,
-    StreamLimits,
-    items_sender,
-    run_in_time,
-)
+from alula.express._item_responses import ItemSender, items_sender
 from alula.express._middleware.authenticate import read_credentials
 from alula.express._request import SENT_PATH, Request
 from alula.express._response import Response
@@ -125,7 +120,7 @@ def rest(
             ) from None
 
     limits = StreamLimits(stream_heartbeat, stream_timeout, stream_duration)
-    limits.check()
+    limits.check("rest")
     sending = _Sending(_sender(formatter), items_sender(limits), limits)
 
     def configure(app: ExpressApplication) -> None:
@@ -302,7 +297,8 @@ async def call_service(
     for name, value in by_hooks.items():
         # Cookies of middleware stay; any other header of a hook replaces that of middleware.
         (res.append if name.lower() == "set-cookie" else res.set)(name, value)
-    if streams:
+    if streams or (handle.passes_streams and _is_passed_stream(context, res)):
+        streams = True
         res.data = public_result(context)
     if sending is not None:
         send = sending.items if streams else sending.result
@@ -320,15 +316,27 @@ async def _open_stream(
         Unavailable: The first item took too long.
         Exception: What the call raises.
     """
+    _close_at_end(context, res)
+    context.wants_items = req.method != "HEAD"
+    await run_in_time(run_while_connected(context.service.run(context), req), limits)
+
+
+def _is_passed_stream(context: HookContext, res: Response) -> bool:
+    """Tell whether a result is the stream of another server; it ends with the response then."""
+    is_passed = is_stream(res.data)
+    if is_passed:
+        _close_at_end(context, res)
+    return is_passed
+
+
+def _close_at_end(context: HookContext, res: Response) -> None:
+    """Close the streams of a call with its response; one that was sent is closed before."""
 
     def close(_: BaseException | None) -> None:
         for stream in context.streams:
             stream.close()
 
-    # Whatever becomes of the response. A stream that was sent is closed before.
     res.on_end(close)
-    context.wants_items = req.method != "HEAD"
-    await run_in_time(run_while_connected(context.service.run(context), req), limits)
 
 
 def _params_of(req: Request, route: dict[str, str]) -> Params:

@@ -32,6 +32,20 @@ _SUMMARIES: Final = {
 _TEXT: Final = {"type": "string"}
 _INDEX: Final = {"type": "integer", "minimum": 0}
 _KINDS: Final = ("entered", "changed", "left", "reset", "closed")
+_STREAM_MESSAGES: Final[dict[str, tuple[Any, ...]]] = {
+    "end": (
+        "stream",
+        "The end of a stream, with an error behind it if it has failed",
+        {"const": None},
+    ),
+    "more": (
+        "stream:more",
+        "How many items the client has read",
+        {"type": "integer", "minimum": 1},
+    ),
+    "leave": ("stream:end", "The client leaves a stream"),
+}
+"""Messages of all streams: their event, their summary, and the arguments behind the name."""
 _STREAM_HEADERS: Final = "GET with `Accept: text/event-stream`"
 
 
@@ -45,7 +59,7 @@ def describe_events(
     """Return the AsyncAPI 3.0 description of the events that clients of an application get.
 
     An event is described if it has a publisher: others never leave the server. Live lists are
-    described where the service has them.
+    described where the service has them, and methods that stream where clients use socket.io.
 
     Examples:
         >>> from alula import App
@@ -68,6 +82,7 @@ def describe_events(
         has_lists = handle.live_options is not None and events.servers
         if facts.published_events or has_lists:
             events.add_service(facts)
+    events.add_streams([facts_of(handle) for handle in app.services.values()])
     events.add_stream_of_several()
     info = {"title": title, "version": version}
     return {
@@ -94,6 +109,7 @@ class _Events:
         self.operations: Part = {}
         self._schemas = Components()
         self._messages: Part = {}
+        self._names: dict[str, str] = {}
         self._schemes: Part = {}
         self._streams: EventServer | None = None
         self._sockets: list[Part] = []
@@ -118,7 +134,7 @@ class _Events:
 
     def add_service(self, facts: ServiceFacts) -> None:
         """Add the channel of a service, with a message for each event."""
-        name = self._schemas.name_for(facts.handle.path)
+        name = self._name_of(facts)
         record: Part = {"type": "object"} if facts.adapter is not None else {}
         if facts.record is not None:
             record = dict(self._schemas.add_record(name, facts.record))
@@ -196,6 +212,54 @@ class _Events:
             operation = self._stream_operation(facts, name, summary)
             self.operations[f"{name}.liveStream"] = {**operation, "messages": []}
 
+    def add_streams(self, services: list[ServiceFacts]) -> None:
+        """Add methods that stream: each is a call, and a reply of several messages."""
+        streaming = [
+            (facts, method)
+            for facts in services
+            for method in sorted(facts.handle.streaming & {*facts.client_methods})
+        ]
+        if not self._sockets or not streaming:
+            return
+        channel = self._schemas.name_for("streams")
+        title = "Items of methods that stream"
+        described: Part = {"address": None, "title": title, "servers": self._sockets}
+        self.channels[channel] = {**described, "messages": {}}
+        for name, (event, summary, *rest) in _STREAM_MESSAGES.items():
+            self._add_message(channel, name, event, summary, [_TEXT, *rest])
+        for name in ("more", "leave"):
+            self.operations[f"{channel}.{name}"] = _call(channel, name)
+        for facts, method in streaming:
+            name, path = self._name_of(facts), facts.handle.path
+            key = f"{name}.{method}"
+            item = DeclaredSchemas(name, self._schemas).item(method, facts.declared[method])
+            self._add_message(channel, f"{key}.call", method, "A call", [{"const": path}])
+            items: list[Any] = [_TEXT, {"type": "array", "items": item}]
+            self._add_message(channel, key, "stream", "Items of a stream", items)
+            reply = _call(channel, key, "end")
+            del reply["action"]
+            self.operations[key] = {
+                **_call(channel, f"{key}.call"),
+                "summary": f'The acknowledgement of `["{method}", "{path}", ...]` names the stream:'
+                ' `{"$stream": name}`',
+                "reply": reply,
+            }
+
+    def _name_of(self, facts: ServiceFacts) -> str:
+        path = facts.handle.path
+        if path not in self._names:
+            self._names[path] = self._schemas.name_for(path)
+        return self._names[path]
+
+    def _add_message(
+        self, channel: str, name: str, event: str, summary: str, arguments: list[Any]
+    ) -> None:
+        """Add a message to a channel: its event, and what its first arguments are."""
+        payload = {"type": "array", "items": arguments, "minItems": len(arguments)}
+        key = f"{channel}.{name}"
+        self._messages[key] = {"name": event, "summary": summary, "payload": payload}
+        self.channels[channel]["messages"][name] = {"$ref": f"#/components/messages/{key}"}
+
     def add_stream_of_several(self) -> None:
         """Add the channel for the events of several services in one stream."""
         names = [name for name in self.channels if f"{name}.stream" in self.operations]
@@ -252,3 +316,12 @@ def _message_of_list(facts: ServiceFacts, record: Part) -> Part:
 def _operation(channel: str, summary: str) -> Part:
     """Return an operation in which the server sends the messages of a channel."""
     return {"action": "send", "channel": {"$ref": f"#/channels/{channel}"}, "summary": summary}
+
+
+def _call(channel: str, *messages: str) -> Part:
+    """Return an operation in which the server receives messages of a channel."""
+    return {
+        "action": "receive",
+        "channel": {"$ref": f"#/channels/{channel}"},
+        "messages": [{"$ref": f"#/channels/{channel}/messages/{name}"} for name in messages],
+    }

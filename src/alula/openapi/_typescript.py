@@ -121,7 +121,7 @@ export const createClient = (
   const client: ClientApplication = feathers()
   client.configure(connection)
 {sign_in}  client.set('connection', connection)
-{services}  return client
+{services}{streams}  return client
 }}
 """
 _STREAMS: Final = """
@@ -159,6 +159,74 @@ export const withStreams =
     return response
   }
 """
+_SOCKET_STREAMS: Final = """
+interface StreamSocket {
+  on(event: string, listener: (...values: any[]) => void): unknown
+  emit(event: string, ...values: unknown[]): unknown
+}
+
+interface OpenStream {
+  items: unknown[]
+  end?: { error: { message?: string } | null }
+  wake?: () => void
+}
+
+/** Returns what makes the results of methods that stream readable over socket.io. */
+const streamReader = (socket: StreamSocket) => {
+  // By name; null for those that were left, whose last items may still arrive.
+  const streams = new Map<string, OpenStream | null>()
+  const streamOf = (name: string): OpenStream | null => {
+    if (!streams.has(name)) streams.set(name, { items: [] })
+    return streams.get(name)!
+  }
+  const end = (stream: OpenStream | null, error?: { message?: string }) => {
+    if (stream === null) return
+    stream.end ??= { error: error ?? null }
+    stream.wake?.()
+  }
+  socket.on('stream', (name: string, items: unknown[] | null, error?: { message?: string }) => {
+    const stream = streamOf(name)
+    if (items === null) end(stream, error)
+    else stream?.items.push(...items)
+    stream?.wake?.()
+  })
+  socket.on('disconnect', () => {
+    const lost = { name: 'Unavailable', code: 503, message: 'the connection broke' }
+    for (const stream of streams.values()) end(stream, lost)
+    streams.clear()
+  })
+  async function* itemsOf(name: string, stream: OpenStream): AsyncGenerator<unknown> {
+    try {
+      for (;;) {
+        const items = stream.items.splice(0)
+        yield* items
+        if (items.length) socket.emit('stream:more', name, items.length)
+        else if (stream.end?.error) {
+          throw Object.assign(new Error(stream.end.error.message), stream.end.error)
+        } else if (stream.end) return
+        else await new Promise<void>((resolve) => (stream.wake = resolve))
+      }
+    } finally {
+      if (!stream.end) socket.emit('stream:end', name)
+      if (streams.get(name) === stream) {
+        if (stream.end) streams.delete(name)
+        else streams.set(name, null)
+      }
+    }
+  }
+  return async (context: { result?: any }) => {
+    const name = context.result?.$stream
+    const stream = typeof name === 'string' ? streamOf(name) : null
+    if (stream) context.result = itemsOf(name, stream)
+  }
+}
+"""
+_READ_STREAMS: Final = """\
+  const socket = (client as {{ io?: StreamSocket }}).io
+  if (socket) {{
+    const read = streamReader(socket)
+{hooks}  }}
+"""
 _PARAMETER: Final = ",\n  authenticationOptions: Partial<AuthenticationClientOptions> = {}"
 _SUFFIXES: Final = ("", "Data", "Patch", "Query", "Params", "ClientService")
 _NONE: Final = type(None)
@@ -173,7 +241,8 @@ def typescript(
     The module has what front ends of FeathersJS 5 import: `ServiceTypes`, `createClient`, and for
     a service with the model `Message` the types `Message`, `MessageData`, `MessagePatch`,
     `MessageQuery` and `MessageClientService`. Services without methods for clients are left out.
-    Where methods stream, `withStreams` makes a fetch function that reads them.
+    Where methods stream, `withStreams` makes a fetch function that reads them; over socket.io
+    `createClient` reads them by itself.
 
     Examples:
         >>> from alula import App
@@ -191,17 +260,17 @@ def typescript(
         declarations: Whether to return a declaration file (``.d.ts``), which has the types alone.
     """
     servers = app.channel_registry.servers
-    has_lists = any(server.transport == "socketio" for server in servers)
+    has_socket = any(server.transport == "socketio" for server in servers)
     facts = [facts_of(handle) for handle in app.services.values() if handle.methods]
-    module = _Module(facts, has_lists=has_lists)
+    module = _Module(facts, has_socket=has_socket)
     types = module.types()
     imports, code = _TYPES_IMPORT, ""
     if not declarations:
         sign_in = next((facts.handle.path for facts in module.services if facts.signs_in), None)
         imports = _CODE_IMPORT + imports + ("" if sign_in is None else _SIGN_IN_IMPORT)
         code = module.create_client(sign_in)
-        if any(facts.handle.streaming & {*facts.client_methods} for facts in module.services):
-            code = _STREAMS + code
+        if module.streaming:
+            code = _STREAMS + (_SOCKET_STREAMS if has_socket else "") + code
     shown = re.sub(r"[^\w .,:-]", " ", title)
     head = _HEAD.format(title=shown, imports=imports) + _COMMON + module.lists
     return head + types + _CLIENT_TYPES + code
@@ -212,16 +281,23 @@ class _Module:
 
     Args:
         services: The facts about each service.
-        has_lists: Whether clients can have live lists: over socket.io.
+        has_socket: Whether clients can connect over socket.io, and so have live lists.
 
     Attributes:
         services: The same.
         lists: The types of live lists, if a service has them.
+        streaming: The methods that stream, by the path of their service.
     """
 
-    def __init__(self, services: list[ServiceFacts], *, has_lists: bool) -> None:
+    def __init__(self, services: list[ServiceFacts], *, has_socket: bool) -> None:
         self.services = services
-        self._live = {f.handle.path for f in services if has_lists and f.handle.live_options}
+        self._has_socket = has_socket
+        self.streaming = {
+            facts.handle.path: streaming
+            for facts in services
+            if (streaming := sorted(facts.handle.streaming & {*facts.client_methods}))
+        }
+        self._live = {f.handle.path for f in services if has_socket and f.handle.live_options}
         self.lists = _LIVE if self._live else ""
         self._components = Components()
         self._records: set[str] = set()
@@ -267,7 +343,16 @@ class _Module:
             parameter="" if sign_in is None else _PARAMETER,
             sign_in="" if sign_in is None else signs_in,
             services=uses,
+            streams=self._read_streams() if self._has_socket and self.streaming else "",
         )
+
+    def _read_streams(self) -> str:
+        """Return the code that lets the results of methods that stream be read over socket.io."""
+        lines: list[str] = []
+        for path, methods in self.streaming.items():
+            hooks = ", ".join(f"{key_of(method)}: [read]" for method in methods)
+            lines.append(f"    client.service({literal(path)}).hooks({{ after: {{ {hooks} }} }})\n")
+        return _READ_STREAMS.format(hooks="".join(lines))
 
     def _method_names(self, facts: ServiceFacts) -> list[str]:
         of_lists = ("live", "unlive") if facts.handle.path in self._live else ()

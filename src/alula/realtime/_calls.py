@@ -2,11 +2,13 @@
 
 The client sends ``(method, path, ...arguments, query)``; the answer is ``(error)`` or
 ``(null, result)``. Every call gets an answer, also if there is nothing to call: then it is a 400,
-404 or 405. Calls of ``live`` and ``unlive`` are those of `alula.realtime._live_socket`.
+404 or 405. Calls of ``live`` and ``unlive`` are those of `alula.realtime._live_socket`. Items of
+methods that stream follow the answer by `alula.realtime._socket_streams`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import types
@@ -16,11 +18,13 @@ from typing import Any, Final
 from alula._app import App
 from alula._connection import Connection, begin_call
 from alula._context import HookContext, connection_params
+from alula._item_stream import close_all, is_stream
 from alula._json_encoding import MAX_CONTAINERS, dumps_with_attachments, loads
 from alula._public_error import error_json, log_text, public_error
 from alula._repeats import RepeatLimit
 from alula._routes import RouteTable
 from alula._service import ServiceHandle
+from alula._stream_limits import StreamLimits, run_in_time
 from alula._wire import MESSAGE, Frame, Packet, PacketType, encode_packet, encode_text
 from alula.errors import (
     BadRequest,
@@ -29,11 +33,19 @@ from alula.errors import (
     MethodNotAllowed,
     NotFound,
 )
+from alula.outgoing import public_result
 from alula.outgoing._redaction import result_to_encode
 from alula.realtime._engine import EngineSession, Work
 from alula.realtime._limits import CallsUnderWay, LogLimit
 from alula.realtime._live_socket import LIST_METHODS, ListCall, SocketLists, list_call
-from alula.types import UNSET, is_list
+from alula.realtime._socket_streams import (
+    STREAM_SIGNALS,
+    SocketStream,
+    SocketStreams,
+    encode_end,
+    encode_item,
+)
+from alula.types import UNSET, is_list, is_mapping
 
 __all__ = ["ENDED", "ClientCalls", "go_on", "log_error", "parse_json"]
 
@@ -99,9 +111,22 @@ class ClientCalls:
         under_way: The calls that have not ended, and their limits.
         log_limit: How many lines clients may cause in the log.
         lists: Returns the live lists of the client.
+        stream_limits: The time limits of streams.
+        stream_tasks: Gets the tasks of streams that are open.
     """
 
-    __slots__ = ("_app", "_lists", "_log_limit", "_routes", "_session", "under_way")
+    __slots__ = (
+        "_app",
+        "_lists",
+        "_log_limit",
+        "_routes",
+        "_session",
+        "_stream_limits",
+        "_stream_tasks",
+        "_streams",
+        "under_way",
+    )
+    _streams: SocketStreams | None  # None until the client calls a method that streams
 
     def __init__(
         self,
@@ -111,6 +136,8 @@ class ClientCalls:
         under_way: CallsUnderWay,
         log_limit: LogLimit,
         lists: Callable[[], SocketLists],
+        stream_limits: StreamLimits,
+        stream_tasks: set[asyncio.Task[None]],
     ) -> None:
         self._app = app
         self._routes = routes
@@ -118,6 +145,9 @@ class ClientCalls:
         self.under_way = under_way
         self._log_limit = log_limit
         self._lists = lists
+        self._stream_limits = stream_limits
+        self._stream_tasks = stream_tasks
+        self._streams = None
 
     def begin(
         self,
@@ -137,6 +167,12 @@ class ClientCalls:
             at_once: Whether the caller runs the first step of the work now. Then the call is only
                 counted if it has to wait (-7 % instructions of a call).
         """
+        if self._streams is not None and event[0] in STREAM_SIGNALS:
+            # In front of all limits: a client whose calls are all streams has to read them.
+            self._streams.signal(event)
+            if packet_id is not None:
+                self._send(_encode_result(packet_id, None))
+            return None
         try:
             size = self.under_way.check(size)
             call = _call_of(self._routes, connection, event)
@@ -148,6 +184,9 @@ class ClientCalls:
         if isinstance(call, ListCall):
             self.under_way.begin(size)
             return self._run_list_call(call, packet_id, size)
+        if call.method in call.service.streaming:
+            self._begin_stream(call, connection, packet_id, size)
+            return None
         if not at_once:
             self.under_way.begin(size)
         return self._run(call, connection, packet_id, size, at_once)
@@ -174,8 +213,12 @@ class ClientCalls:
                     await go_on(waits_for, run.send, run.throw)
             else:
                 await run
-            if packet_id is not None:
+            if context.service.passes_streams and is_stream(result_to_encode(context)):
+                await self._pass_stream(context, connection, packet_id, size)
+            elif packet_id is not None:
                 body = result_to_encode(context)
+                if self._app.debug and is_mapping(body) and "$stream" in body:
+                    _log.warning("%r has a result with $stream, which clients take for a stream")
                 self._send(_encode_result(packet_id, body))
         # Whatever a service raises, its client gets an answer.
         except Exception as error:  # noqa: BLE001  # it is logged
@@ -195,6 +238,90 @@ class ClientCalls:
             self._fail(f"{call.method} {call.path}", error, packet_id)
         finally:
             self.under_way.end(size)
+
+    # -- methods that stream -------------------------------------------------------------------
+
+    async def _pass_stream(
+        self, context: HookContext, connection: Connection, packet_id: int | None, size: int
+    ) -> None:
+        """Pass the stream of another server on, unless the client has left meanwhile."""
+        if self._session.is_open:
+            self._begin_stream(context, connection, packet_id, size, has_run=True)
+        else:
+            await close_all(context.streams)
+
+    def _begin_stream(
+        self,
+        context: HookContext,
+        connection: Connection,
+        packet_id: int | None,
+        size: int,
+        *,
+        has_run: bool = False,
+    ) -> None:
+        """Begin a call of a method that streams; it is under way until its stream has ended."""
+        self.under_way.begin(size)
+        if self._streams is None:
+            self._streams = SocketStreams(self._session, self._stream_limits, self._stream_tasks)
+
+        def ended() -> None:
+            self.under_way.end(size)
+            for each in context.streams:  # of a task that was cancelled before its first step
+                each.close()
+
+        self._streams.begin(
+            lambda stream: self._run_stream(
+                context, connection, packet_id, stream, has_run=has_run
+            ),
+            ended,
+        )
+
+    async def _run_stream(
+        self,
+        context: HookContext,
+        connection: Connection,
+        packet_id: int | None,
+        stream: SocketStream,
+        *,
+        has_run: bool,
+    ) -> None:
+        """Run a call of a method that streams unless it has run, answer it, and send the items."""
+        what, address = f"{context.method} {context.path}", self._session.address
+        is_answered = False
+        try:
+            if packet_id is None:
+                raise BadRequest("it needs an acknowledgement, which has the name of its stream")
+            if not has_run:
+                if connection.sign_in is not None:
+                    begin_call(connection)
+                call = self._app.turns.take(address, context.service.run(context))
+                await run_in_time(call, self._stream_limits)
+            items = public_result(context)
+            await items.change(encode_item)  # here, so that it may be an error of the call
+            self._send(_encode_result(packet_id, {"$stream": stream.name}))
+            is_answered = True
+            await stream.send(items)
+            self._send(encode_end(stream.name, None))
+        except Exception as error:  # noqa: BLE001  # it is logged
+            if not is_answered:
+                self._fail(what, error, packet_id)
+                return
+            error.add_note("raised behind the first item of the stream")
+            log_error(error, what, self._log_limit, address)
+            shown = public_error(error, debug=self._app.debug)
+            self._send(_encode_body(lambda body: encode_end(stream.name, body), shown))
+        finally:
+            await close_all(context.streams)
+
+    def drained(self) -> None:
+        """Let streams go on that the client did not read."""
+        if self._streams is not None:
+            self._streams.drained()
+
+    def end_streams(self) -> None:
+        """End the streams: the client has left, or the server stops."""
+        if self._streams is not None:
+            self._streams.close()
 
     def _fail(self, what: str, error: Exception, packet_id: int | None) -> None:
         """Log the failure of a call, and answer with it if the client asks for an answer."""
@@ -318,14 +445,22 @@ def _encode_result(packet_id: int, result: object) -> list[Frame]:
 
 def _encode_error(packet_id: int, error: FrameworkError) -> list[Frame]:
     """Return the acknowledgement of a call that failed."""
+
+    def encode(body: object) -> list[Frame]:
+        return encode_packet(Packet(PacketType.ACK, [body], packet_id), dumps_with_attachments)
+
+    return _encode_body(encode, error)
+
+
+def _encode_body(encode: Callable[[object], list[Frame]], error: FrameworkError) -> list[Frame]:
+    """Return the frames that tell an error, without its data if these have no JSON form."""
     body = error_json(error)
     try:
-        return encode_packet(Packet(PacketType.ACK, [body], packet_id), dumps_with_attachments)
+        return encode(body)
     # Values of the application may raise anything while they become JSON.
     except Exception:  # noqa: BLE001  # it is logged
         _log.exception("the data of an error has no JSON form; it was left out")
-        plain = {name: body[name] for name in ("name", "message", "code", "className")}
-        return encode_packet(Packet(PacketType.ACK, [plain], packet_id), dumps_with_attachments)
+        return encode({name: body[name] for name in ("name", "message", "code", "className")})
 
 
 def log_error(error: Exception, what: str, limit: LogLimit, address: str | None) -> None:

@@ -352,9 +352,9 @@ class EngineSession:
         return len(self._queue or ())
 
     @property
-    def queued_events(self) -> tuple[int, int]:
-        """How many frames wait, without the answers to calls, and how many bytes they have."""
-        return (0, 0) if self._queue is None else self._queue.events
+    def has_room(self) -> bool:
+        """Whether what can wait for the client should be sent now: the rows of lists, items."""
+        return self._queue is None or self._queue.has_room
 
     def flush(self) -> None:
         """Write the queued frames. The transport calls this when it can write again."""

@@ -39,6 +39,11 @@ LOG_LINES: Final = 20
 LOG_LINES_OF_ALL: Final = 1_000
 """Lines that all clients may cause at once. After that, `LOG_LINES` per second."""
 
+MAX_QUEUED: Final = 100
+MAX_QUEUED_BYTES: Final = 256 * 1024
+"""How many events may wait for a client. If there are more, its lists and streams wait until it
+reads again: they can, other events cannot."""
+
 _ANSWERS: Final = (f"{MESSAGE}{PacketType.ACK:d}", f"{MESSAGE}{PacketType.BINARY_ACK:d}")
 _FRAME_BYTES: Final = 64  # the memory of the shortest answer
 
@@ -205,9 +210,9 @@ class Backlog:
         return len(self._frames)
 
     @property
-    def events(self) -> tuple[int, int]:
-        """How many frames are no answers, and how many bytes they have."""
-        return self._events, self._event_bytes
+    def has_room(self) -> bool:
+        """Whether few frames wait that are no answers, so that more of what can wait may follow."""
+        return self._events < MAX_QUEUED and self._event_bytes < MAX_QUEUED_BYTES
 
     def add(self, frame: Frame) -> bool:
         """Add a frame if there is room; return whether there was."""

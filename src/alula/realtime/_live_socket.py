@@ -26,10 +26,6 @@ __all__ = ["LIST_METHODS", "ListCall", "SocketLists", "list_call"]
 
 LIST_METHODS: Final = frozenset({"live", "unlive"})
 
-MAX_QUEUED: Final = 100
-MAX_QUEUED_BYTES: Final = 256 * 1024
-"""How many events may wait for a client. If there are more, its lists wait until it reads again."""
-
 MAX_NAME: Final = 100
 """How many characters the name of a list may have."""
 
@@ -229,7 +225,7 @@ class SocketLists:
             self._caught_up.set()
             session = self._link.session
             for message in messages:
-                if session is None or not _has_room(session):
+                if session is None or not session.has_room:
                     told.is_behind = True  # `reset` makes good for half a batch, too
                     return
                 for frame in told.encode(message, have if message is messages[-1] else None):
@@ -263,9 +259,3 @@ class SocketLists:
         self._open.clear()
         self._caught_up.set()
         self._lists.close_all(self._link.connection)
-
-
-def _has_room(session: EngineSession) -> bool:
-    """Tell whether a client may be sent another message of a list."""
-    count, size = session.queued_events
-    return count < MAX_QUEUED and size < MAX_QUEUED_BYTES

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from alula._app import App
 from alula._channels import EventServer
+from alula._stream_limits import StreamLimits
 from alula._user_code import explain_twin, name_of, unfit_signature
 from alula.realtime._asgi import Admit, SocketIOApplication
 from alula.realtime._bus import Bus, connect_bus
@@ -155,6 +156,7 @@ class SocketIO:
 
         async def stop(_: object, next: Callable[[], Awaitable[object]]) -> None:
             server.close()
+            await server.streams_ended()
             try:
                 await next()
             finally:
@@ -201,6 +203,8 @@ def socketio(
     max_connections_of_address: int | None = None,
     max_calls: int = 500,
     max_call_rate: float | None = None,
+    stream_timeout: float | None = 300,
+    stream_duration: float | None = None,
 ) -> SocketIO:
     """Return the socket.io transport: ``app.configure(socketio())``.
 
@@ -238,6 +242,9 @@ def socketio(
             proxy in front.
         max_calls: How many calls of one client may be under way at the same time.
         max_call_rate: How many calls one client may begin per second, None for any number.
+        stream_timeout: How many seconds the next item of a method that streams may take, and how
+            long the method waits for a client that reads no further. None for any time.
+        stream_duration: How many seconds a whole stream may last, None for any time.
 
     Raises:
         TypeError: An option has another type.
@@ -264,6 +271,8 @@ def socketio(
     }
     for name, value in numbers.items():
         check_number("socketio", name, value)
+    streams = StreamLimits(None, stream_timeout, stream_duration)
+    streams.check("socketio")
     if WEBSOCKET in given and importlib.util.find_spec("websockets") is None:
         raise ImportError(
             "socketio() needs a websocket library: pip install 'alula[realtime]', or allow polling"
@@ -283,5 +292,5 @@ def socketio(
     kept = None if seconds is None else RecoverOptions(seconds, backlog, engine.backlog_bytes)
     call_bytes = CALL_BYTES_PER_MESSAGE * max_message
     calls = CallLimits(max_calls, call_bytes, max_call_rate)
-    sockets = SocketOptions(join_timeout, calls, kept)
+    sockets = SocketOptions(join_timeout, calls, kept, streams)
     return SocketIO(path, engine, sockets, Origins(origins), admit, bus)

@@ -21,6 +21,7 @@ from alula._json_encoding import dumps_with_attachments
 from alula._live import live_lists_of
 from alula._public_error import public_error
 from alula._shares import Shares
+from alula._stream_limits import StreamLimits
 from alula._wire import (
     MESSAGE,
     Decoder,
@@ -127,11 +128,13 @@ class SocketOptions:
         join_timeout: Seconds that a session may be open without a connection.
         calls: How many calls of one connection may be under way.
         recover: How long connections sleep, None if they do not.
+        streams: The time limits of streams.
     """
 
     join_timeout: float
     calls: CallLimits
     recover: RecoverOptions | None
+    streams: StreamLimits
 
 
 class SocketServer:
@@ -147,6 +150,7 @@ class SocketServer:
         is_closing: Whether new sessions are refused.
         without_connection: Handlers whose clients have not joined, or have left, the oldest first.
         tasks: Calls and joins under way, which must not be collected as garbage.
+        streams: The same of calls that stream.
         asleep: Links by their secret, while their clients are away.
         call_bytes: The bytes that all calls under way may have.
         handover: Reaches connections that sleep at other workers; None without recovery.
@@ -164,6 +168,7 @@ class SocketServer:
         self.is_closing = False
         self.without_connection: dict[PacketHandler, None] = {}
         self.tasks: set[asyncio.Task[None]] = set()
+        self.streams: set[asyncio.Task[None]] = set()
         self.asleep: SleepingLinks[SocketLink] = SleepingLinks()
         # After a gap, their clients must not resume: events of other processes may be missing.
         app.channel_registry.on_gap(self.asleep.end_all)
@@ -213,6 +218,11 @@ class SocketServer:
         self.is_closing = True
         self.engine.close()
         self.asleep.end_all()
+
+    async def streams_ended(self) -> None:
+        """Wait until the methods whose streams `close` has ended have cleaned up."""
+        if self.streams:
+            await asyncio.wait([*self.streams])
 
 
 # -- one connection --------------------------------------------------------------------------------
@@ -427,6 +437,8 @@ class PacketHandler:
             self._under_way,
             server.log_limit,
             self._lists_of_client,
+            server.options.streams,
+            server.streams,
         )
         self._wait_for_join()
 
@@ -464,17 +476,20 @@ class PacketHandler:
     def leave(self) -> None:
         """Go on without a connection. The session ends unless the client joins again."""
         self.link = None
+        self._calls.end_streams()
         if self.session.is_open:
             self._wait_for_join()
 
     def drained(self) -> None:
-        """Let live lists go on that the client did not read."""
+        """Let live lists and streams go on that the client did not read."""
+        self._calls.drained()
         if self.link is not None:
             self.link.drained()
 
     def closed(self, reason: str) -> None:
-        """Let the connection sleep or end, since the session has ended."""
+        """Let the connection sleep or end, since the session has ended; its streams end."""
         self._stop_waiting()
+        self._calls.end_streams()
         if self._under_way.held:
             self._under_way.release()
         link, self.link = self.link, None

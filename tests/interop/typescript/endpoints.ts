@@ -1,9 +1,15 @@
 // A front end of an application whose endpoints say by annotations what they take and return.
 import rest from '@feathersjs/rest-client'
+import socketio from '@feathersjs/socketio-client'
+import { io } from 'socket.io-client'
 import { createClient, withStreams } from './client'
 import type { Article, Author } from './client'
 
 export const connect = (url: string) => createClient(rest(url).fetch(withStreams(fetch)))
+export const overSocket = (url: string) => {
+  const socket = io(url, { transports: ['websocket'] })
+  return { socket, client: createClient(socketio(socket)) }
+}
 const client = connect('http://localhost:3030')
 
 export async function numbers(words: string[]): Promise<number> {

@@ -1,8 +1,18 @@
 // Reads streams of a running server by the typed client, and prints the outcome of each check as JSON.
 import assert from 'node:assert/strict'
-import { connect } from './endpoints'
+import { feathers } from '@feathersjs/feathers'
+import socketio from '@feathersjs/socketio-client'
+import { io } from 'socket.io-client'
+import { connect, overSocket } from './endpoints'
 
-const words = connect(process.argv[3]!).service('words')
+const [url, transport] = process.argv.slice(3) as [string, string]
+const overIt = overSocket(url)
+const words = (transport === 'rest' ? connect(url) : overIt.client).service('words')
+
+// Waits until no method runs whose stream was left.
+async function allClosed(): Promise<void> {
+  while (await words.opened(null)) await new Promise((resolve) => setTimeout(resolve, 10))
+}
 
 async function read(...given: string[]): Promise<number[]> {
   const found: number[] = []
@@ -23,6 +33,44 @@ const checks: Record<string, () => Promise<void>> = {
       assert.equal(line.n, 0)
       break
     }
+  },
+  'many items, and leaving them': async () => {
+    let expected = 0
+    for await (const line of await words.count([200])) assert.equal(line.n, expected++)
+    assert.equal(expected, 200)
+    for await (const line of await words.count([1_000_000])) if (line.n === 100) break
+    await allClosed()
+  },
+  'two at once': async () => {
+    const [one, other] = await Promise.all([read('a', 'wait', 'b'), read('a', 'b', 'wait', 'c')])
+    assert.deepEqual([one, other], [[0, 1, 2], [0, 1, 2, 3]])
+  },
+  'a lost connection': async () => {
+    if (transport === 'rest') return
+    const reading = (async () => {
+      for await (const _ of await words.ask(['a', 'wait', 'wait', 'wait'])) overIt.socket.io.engine.close()
+    })()
+    await assert.rejects(reading, { name: 'Unavailable', code: 503 })
+    assert.deepEqual(await read('a'), [0])
+  },
+  'the client of FeathersJS alone': async () => {
+    const socket = io(url, { transports: ['websocket'] })
+    const connection = socketio(socket)
+    const client = feathers().configure(connection)
+    client.use('words', connection.service('words'), { methods: ['ask'] })
+    const told: unknown[] = []
+    const ended = new Promise<void>((resolve) => {
+      socket.on('stream', (...values: unknown[]) => {
+        told.push(values)
+        if (values[1] === null) resolve()
+      })
+    })
+    const result = await (client.service('words') as any).ask(['a', 'b', 'taken'])
+    assert.deepEqual(result, { $stream: 'k1' })
+    await ended
+    const error = { name: 'Conflict', message: 'taken', code: 409, className: 'conflict', data: { n: 2 } }
+    assert.deepEqual(told, [['k1', [{ n: 0 }]], ['k1', [{ n: 1 }]], ['k1', null, error]])
+    socket.close()
   }
 }
 
@@ -31,6 +79,7 @@ async function run(): Promise<void> {
     const error = await check().then(() => null, String)
     console.log(JSON.stringify({ name, error }))
   }
+  overIt.socket.close()
 }
 
 void run()

@@ -25,6 +25,7 @@ from alula.client._connection import (
 from alula.client._fetch import in_browser
 from alula.client._live_list import ListSink
 from alula.client._portal import Portal, transport_for
+from alula.client._response_stream import ResponseStream
 from alula.client._socketio._errors import EventsLost
 from alula.client._socketio._listeners import ListenerThread
 from alula.client._socketio._live_feed import SocketFeed
@@ -32,6 +33,7 @@ from alula.client._socketio._session import Answer, SocketRequest
 from alula.client._socketio._settings import SocketSettings
 from alula.client._socketio._streams import EventStream, ServiceEvent, SyncEventStream
 from alula.client._socketio._transport import SocketioTransport
+from alula.client._streamed_items import BatchedItems
 from alula.client._transport import Transport, run_sync
 from alula.errors import BadRequest, FrameworkError
 from alula.types import EVENT_OF_METHOD, ID_METHODS, METHODS_WITHOUT_DATA, Id, is_mapping
@@ -94,7 +96,7 @@ class SocketConnection(Connection):
         """Whether calls can be sent at once."""
         return self._transport is not None and self._socket.is_ready
 
-    def _make(self, synchronous: bool) -> Transport[SocketRequest, Answer]:
+    def _make(self, synchronous: bool) -> Transport[SocketRequest, Answer | ResponseStream]:
         if in_browser():
             raise TypeError("socketio() needs the sockets of an operating system; use rest() here")
         # Now, not with the first call: it tells whether the library is installed.
@@ -151,8 +153,10 @@ class SocketConnection(Connection):
         url = f"{self.base}/{path}"
         return SocketRequest(method, url, arguments, repeatable=method in self.repeatable)
 
-    def read(self, request: SocketRequest, response: Answer) -> object:
-        """Return the result in an answer."""
+    def read(self, request: SocketRequest, response: Answer | ResponseStream) -> object:
+        """Return the result in an answer, or a stream of items."""
+        if isinstance(response, ResponseStream):
+            return self._stream(request, BatchedItems(request, response))
         return response.read(request)
 
     async def open(self) -> None:
@@ -241,7 +245,11 @@ class SocketConnection(Connection):
 
     async def send_now(self, request: SocketRequest) -> Answer:
         """Send a call, in the event loop of the connection."""
-        return await self._socket.send(request, self._default_options)
+        answer = await self._socket.send(request, self._default_options)
+        if isinstance(answer, Answer):
+            return answer
+        await answer.aclose()  # of a method that streams, which no call of a list is
+        return Answer(None, None)
 
     def list_request(self, name: str, method: str, data: object, params: Params) -> SocketRequest:
         """Return the packet of a call of ``live``."""

@@ -11,6 +11,7 @@ import enum
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from alula._wire import (
@@ -29,7 +30,9 @@ from alula._wire import (
 )
 from alula.client._codec import Response, Sendable, error_of_json
 from alula.client._connection import StoredSignIn
+from alula.client._failures import connection_failed
 from alula.client._json import to_json
+from alula.client._socketio._arriving_items import ArrivingItems
 from alula.client._socketio._errors import connection_lost, too_large_to_send
 from alula.errors import FrameworkError
 from alula.types import JSONValue, is_mapping
@@ -77,6 +80,13 @@ class Answer(NamedTuple):
 
     error: JSONValue
     result: object
+
+    @property
+    def stream(self) -> str | None:
+        """The name of the stream that the result is, None for any other result."""
+        result = self.result
+        name = result.get("$stream") if is_mapping(result) and len(result) == 1 else None
+        return name if isinstance(name, str) else None
 
     @property
     def status(self) -> int:
@@ -132,6 +142,14 @@ class Subscriber(Protocol):
         ...
 
 
+class Owner(Subscriber, Protocol):
+    """What writes the frames of a session, and passes on what it tells."""
+
+    def has_frames(self) -> None:
+        """Learn that there are frames to write, which nothing that was passed in has caused."""
+        ...
+
+
 class _Sent(NamedTuple):
     request: SocketRequest
     settle: Callable[[Answer | FrameworkError | None], None]
@@ -151,7 +169,7 @@ class Session:
     """The protocol of a client.
 
     Args:
-        subscriber: Whom it tells of events.
+        owner: What writes its frames, and whom it tells of events.
         auth: Data for the handshake, which middleware of the server may read.
         max_size: The largest data of a packet, in bytes.
 
@@ -161,11 +179,11 @@ class Session:
         recovered: Whether the server sent all events that were missed since the last connection.
     """
 
-    def __init__(self, subscriber: Subscriber, auth: Mapping[str, Any], max_size: int) -> None:
+    def __init__(self, owner: Owner, auth: Mapping[str, Any], max_size: int) -> None:
         self.frames: deque[Frame] = deque()
         self.silence = 0.0
         self.recovered = False
-        self._subscriber = subscriber
+        self._owner = owner
         self._auth = auth
         self._max_size = max_size
         self._phase = _Phase.AWAY
@@ -173,6 +191,7 @@ class Session:
         self._max_payload = 0
         self._last_id = 0
         self._sent: dict[int, _Sent] = {}
+        self._streams: dict[str, ArrivingItems] = {}
         # Of connection state recovery: a secret of the session, and where its events have got to.
         self._pid: str | None = None
         self._offset: str | None = None
@@ -199,6 +218,9 @@ class Session:
         sent, self._sent = self._sent, {}
         for request, settle in sent.values():
             settle(None if request.repeatable else connection_lost(request, reason))
+        streams, self._streams = self._streams, {}
+        for items in streams.values():
+            items.end(connection_failed(items.request, ConnectionError(reason)))
 
     def receive(self, frame: Frame) -> None:
         """Take a frame of the server.
@@ -219,10 +241,7 @@ class Session:
         if packet.type is PacketType.EVENT:
             self._take_event(packet.data)
         elif packet.type is PacketType.ACK:
-            sent = self._sent.pop(packet.id or 0, None)
-            if sent is not None:  # otherwise its caller has given up
-                values = [*packet.data, None, None]
-                sent.settle(Answer(values[0], values[1]))
+            self._take_answer(packet.id or 0, Answer(*[*packet.data, None, None][:2]))
         elif packet.type is PacketType.CONNECT:
             self._join(packet.data or {})
         elif packet.type is PacketType.CONNECT_ERROR:
@@ -233,6 +252,8 @@ class Session:
     def _receive_control(self, frame: str) -> None:
         if frame.startswith(PING):
             self.frames.append(PONG + frame[1:])
+            for items in self._streams.values():
+                items.wait_on()
         elif frame.startswith(CLOSE):
             raise SessionEnded("the server closed the session")
         elif self._phase is _Phase.OPENING:
@@ -251,7 +272,7 @@ class Session:
         self.recovered = pid is not None and pid == self._pid
         if not self.recovered:
             self._pid, self._offset = (pid if isinstance(pid, str) else None), None
-        sign_in = self._subscriber.stored_sign_in()
+        sign_in = self._owner.stored_sign_in()
         if sign_in is None:
             self._phase = _Phase.READY
             return
@@ -275,14 +296,45 @@ class Session:
 
         self._add(request, settle, self.encode(request))
 
+    def _take_answer(self, call_id: int, answer: Answer) -> None:
+        sent, name = self._sent.pop(call_id, None), answer.stream
+        if name is not None and sent is None:
+            self._tell("stream:end", name)
+        elif name is not None and sent is not None:
+            # Now: its items may be in the next frame.
+            items = ArrivingItems(sent.request, partial(self._tell_of, name))
+            self._streams[name] = items
+            sent.settle(Answer(None, items))
+        elif sent is not None:  # otherwise its caller has given up
+            sent.settle(answer)
+
+    def _tell_of(self, name: str, items: ArrivingItems, event: str, *values: object) -> None:
+        """Tell the server of a stream, unless its connection has ended."""
+        if self._streams.get(name) is items:
+            if items.is_over:
+                del self._streams[name]
+            self._tell(event, name, *values)
+            self._owner.has_frames()
+
+    def _tell(self, *event: object) -> None:
+        self.frames.extend(encode_packet(Packet(PacketType.EVENT, [*event]), _dumps))
+
     def _take_event(self, data: list[Any]) -> None:
         name, *values = data
+        if name == "stream":
+            key = values[0] if values and isinstance(values[0], str) else ""
+            items = self._streams.get(key)
+            if items is not None:  # otherwise its reader has left
+                items.take(values[1:])
+                if items.is_over:
+                    self._streams.pop(key, None)
+            return
         # With recovery, servers append an offset to each event. FeathersJS sends one value.
         if self._pid is not None and values and isinstance(values[-1], str):
             self._offset = values.pop()
         path, _, event = str(name).partition(" ")
         if event:
-            self._subscriber.event(path, event, values[0] if values else None)
+            self._owner.event(path, event, values[0] if values else None)
 
     # -- calls ---------------------------------------------------------------------------------
 

@@ -10,8 +10,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 from alula.client._connection import StoredSignIn
+from alula.client._response_stream import AsyncResponseStream
 from alula.client._retries import backoff
 from alula.client._send_options import SendOptions
+from alula.client._socketio._arriving_items import ArrivingItems
 from alula.client._socketio._errors import NotConnected, not_connected, refused
 from alula.client._socketio._session import (
     LEAVE,
@@ -60,7 +62,7 @@ class Listener(Subscriber, Protocol):
         ...
 
 
-class SocketioTransport(AsyncTransport[SocketRequest, Answer]):
+class SocketioTransport(AsyncTransport[SocketRequest, Answer | AsyncResponseStream]):
     """Sends calls over one websocket, and opens another one whenever it breaks.
 
     Args:
@@ -96,10 +98,16 @@ class SocketioTransport(AsyncTransport[SocketRequest, Answer]):
         """Return the sign-in to renew."""
         return self._listener.stored_sign_in()
 
+    def has_frames(self) -> None:
+        """Write them."""
+        self._written.set()
+
     # -- calls ---------------------------------------------------------------------------------
 
-    async def exchange(self, request: SocketRequest, options: SendOptions) -> Answer:
-        """Send a call and return the answer; wait for the connection if there is none.
+    async def exchange(
+        self, request: SocketRequest, options: SendOptions
+    ) -> Answer | AsyncResponseStream:
+        """Send a call and return the answer, or its stream; wait for the connection if need be.
 
         Raises:
             NotConnected: There was none in time.
@@ -124,10 +132,16 @@ class SocketioTransport(AsyncTransport[SocketRequest, Answer]):
             self._written.set()
             try:
                 outcome = await settled
+            except asyncio.CancelledError:
+                _leave_stream(settled)
+                raise
             finally:
                 self._session.forget(encoded[0])
             if isinstance(outcome, FrameworkError):
                 raise outcome
+            if outcome is not None and isinstance(items := outcome.result, ArrivingItems):
+                stream = AsyncResponseStream(request, 200, {}, options, items.read, items.close)
+                return self.watch(stream)
             if outcome is not None:
                 return outcome
             # The connection broke under a call that changes nothing: once more, as browsers do.
@@ -288,10 +302,19 @@ class SocketioTransport(AsyncTransport[SocketRequest, Answer]):
 
     async def close(self) -> None:
         """Close the connection; the next call opens a new one."""
+        await self.end_streams()
         task, self._task = self._task, None
         if task is not None and self._loop is asyncio.get_running_loop():
             await _end(task)
             self._release(NotConnected("the client was closed"))
+
+
+def _leave_stream(settled: asyncio.Future[Outcome]) -> None:
+    """Leave the stream of a call whose caller is cancelled before it gets the answer."""
+    if settled.done() and not settled.cancelled():
+        outcome = settled.result()
+        if isinstance(outcome, Answer) and isinstance(outcome.result, ArrivingItems):
+            outcome.result.leave()
 
 
 async def _end(task: asyncio.Task[None]) -> None:
