@@ -78,11 +78,16 @@ class _Nothing(AsyncIterator[Any]):
 
 
 def passing_call(call: Call) -> Call:
-    """Return a call that notes the stream of another server, which its method may return."""
+    """Return a call that notes the stream of another server, which its method may return.
+
+    That is for calls of clients. Own code gets the stream as a client returns it, and closes it.
+    """
 
     async def run(context: HookContext) -> None:
         await call(context)
         result: Any = context.result
+        if context.params.provider is None:
+            return
         if isinstance(result, ItemStream) and result not in context.streams:
             context.streams = (*context.streams, result)
             await result.begin()  # before that, there is nothing that closing could end
