@@ -74,6 +74,7 @@ _RESERVED: Final = frozenset(
         "events",
         "hook_table",
         "methods",
+        "passes_streams",
         "path",
         "record_schema",
         "related_names",
