@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import pytest
-from tests.accounts.building import FROM_AFAR
+from tests.accounts.building import ADA, FROM_AFAR
 from tests.accounts.providing import error_of, started_site
 
 from alula.errors import BadRequest, Conflict, FrameworkError, NotAuthenticated, NotFound
@@ -69,7 +69,10 @@ async def test_the_last_way_to_sign_in_stays(site):
     with pytest.raises(Conflict, match="last way"):
         await listing(site).remove(ids["idp"], caller(token))
     users = site.world.app.service("users")
-    await users.patch(1, {"password": "correct horse"})
+    await users.patch(1, {"password": ADA["password"]})
+    with pytest.raises(Conflict, match="last way"):  # nobody signs in without an address
+        await listing(site).remove(ids["idp"], caller(await site.token(email=None)))
+    await users.patch(1, ADA)
     again = await site.token(email=None)  # the new password has ended the session
     assert await listing(site).remove(ids["idp"], caller(again))
     assert await listing(site).find(caller(again)) == []

@@ -17,7 +17,7 @@ from tests.accounts.authenticators import (
     signed,
     started_with_passkeys,
 )
-from tests.accounts.building import FROM_AFAR, make_world, memory_stores
+from tests.accounts.building import ADA, FROM_AFAR, make_world, memory_stores
 from tests.accounts.providing import PAGE, make_site, started_site
 
 from alula.accounts import Accounts
@@ -124,7 +124,7 @@ async def test_the_last_way_in_stays(kept):
         await last.remove(ids[kept], me)
     if kept == "passkeys":
         assert await sign_in_with(site.world, device)
-    await site.world.app.service("users").patch(1, {"password": "correct horse"})
+    await site.world.app.service("users").patch(1, ADA)
     again = as_caller(
         await sign_in_with(site.world, device)
         if kept == "passkeys"

@@ -332,6 +332,24 @@ async def test_recent_asks_for_a_new_sign_in_and_not_for_a_renewal(guarded, monk
     assert await payments.create({})
 
 
+async def test_a_new_password_needs_a_recent_sign_in(monkeypatch):
+    world = await started()
+    await world.sign_up()
+    me = as_user((await world.sign_in())["accessToken"])
+    users, later = world.app.service("users"), time.time() + 301
+    with monkeypatch.context() as patched:
+        patched.setattr("alula.accounts._guards.time.time", lambda: later)
+        for data in ({"password": "another horse"}, {"name": "Ada", "password": "another horse"}):
+            with pytest.raises(NotAuthenticated) as error:
+                await users.patch(1, data, dict(me))
+            assert error.value.data["code"] == "not_recent"
+        assert await users.patch(1, {"name": "Ada"}, dict(me))
+        assert await users.patch(1, {"password": ADA["password"]})  # own code
+    me = as_user((await world.sign_in())["accessToken"])
+    assert await users.patch(1, {"password": "another horse"}, dict(me))
+    assert len(await world.mails("password_changed")) == 1
+
+
 async def test_guards_without_a_user():
     app = App().use("orders", MemoryService())
     for hook in (verified(), recent(60)):

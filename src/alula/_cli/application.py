@@ -55,7 +55,7 @@ async def set_up(app: Application) -> None:
     Raises:
         Exception: Whatever the setup raises.
     """
-    if environment_name() == "development" and "ALULA_DEBUG" not in os.environ:
+    if environment_name(folder=Path.cwd()) == "development" and "ALULA_DEBUG" not in os.environ:
         app.debug = True
     await app.setup()
 

@@ -128,6 +128,10 @@ class Messages:
         """Tell the owner of an address that somebody wanted to have an account with it."""
         self._outbox.put_if_free(partial(self._taken, address))
 
+    def password_changed(self, user_id: Id) -> None:
+        """Tell a user that a client has changed the password."""
+        self._outbox.put_if_free(partial(self._tell_of_password, user_id))
+
     def change(self, user: Mapping[str, Any], address: str) -> None:
         """Ask for the proof of a new address, and tell the old one how to undo the change."""
         self._outbox.put(partial(self._change, user, address))
@@ -164,6 +168,10 @@ class Messages:
     async def _verify_by_id(self, user_id: Id) -> None:
         if (user := await self._user(user_id)) is not None:
             await self._verify(user)
+
+    async def _tell_of_password(self, user_id: Id) -> None:
+        if (user := await self._user(user_id)) is not None:
+            await self._notify("password_changed", user)
 
     async def _linked(self, user_id: Id) -> None:
         if (user := await self._user(user_id)) is not None:

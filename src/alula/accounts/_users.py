@@ -1,8 +1,9 @@
 """Hooks on the service of the users: what clients may set, and what happens with a new user.
 
-Clients cannot mark an address as confirmed, and cannot change it without a mail. New passwords have
-rules. These checks run before all other hooks, because a later hook hashes the password. The
-properties that accounts add are set after all other hooks, directly around the method.
+Clients cannot mark an address as confirmed, and cannot change it without a mail. To change a
+password, they need a recent sign-in, and the user gets a mail. New passwords have rules. These
+checks run before all other hooks, because a later hook hashes the password. The properties that
+accounts add are set after all other hooks, directly around the method.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from alula._events import emit_unless_held
 from alula._service import ServiceHandle, owning_handle
 from alula.accounts._addresses import folded_address
 from alula.accounts._events import Events
+from alula.accounts._guards import RECENT_SECONDS, check_recent
 from alula.accounts._refusals import refusal
 from alula.authentication import HashedPassword
 from alula.authentication._entities import changed_properties, record_ids
@@ -74,6 +76,10 @@ class News(Protocol):
 
     def taken(self, address: str) -> None:
         """Handle an address that a client wanted, but somebody has."""
+        ...
+
+    def password_changed(self, user_id: Id) -> None:
+        """Handle a user whose password a client has changed."""
         ...
 
 
@@ -154,11 +160,24 @@ class UserHooks:
                 tell(what)
 
     async def complete(self, context: HookContext, next: Next) -> None:
-        """Complete what is stored: the folded address, and whether it is proved."""
+        """Complete what is stored: the folded address, and whether it is proved.
+
+        Raises:
+            NotAuthenticated: A client changes a password, and its sign-in is too long ago.
+        """
         records: list[Any] = context.data if is_list(context.data) else [context.data]
         completed = [self._completed(record, context.method) for record in records]
         context.data = completed if is_list(context.data) else completed[0]
         news: list[Any] = getattr(context, _NEWS, [])
+        changes_password = (
+            context.method == "patch"
+            and context.params.provider is not None
+            and any(not changed_properties(each).isdisjoint(self._passwords) for each in completed)
+        )
+        if changes_password:
+            # A password is a way in, so whoever finds an open browser must not set one.
+            authentication: Mapping[str, Any] = context.params.authentication or {}
+            check_recent(RECENT_SECONDS, authentication.get("payload") or {})
         try:
             if context.method == "create":
                 for record in completed:
@@ -172,6 +191,9 @@ class UserHooks:
         if context.method == "create" and self._asks_for_proof:
             ids = record_ids(context.result, None, self._id) or ()
             news += [(self._news.signed_up, user_id) for user_id in ids]
+        if changes_password:
+            ids = record_ids(context.result, context.id, self._id) or ()
+            news += [(self._news.password_changed, user_id) for user_id in ids]
         self._emit_changes(context, completed)
 
     async def tell_removed(self, context: HookContext, next: Next) -> None:

@@ -61,9 +61,13 @@ class WaysIn:
 
     async def _count(self, user_id: str) -> int:
         user = await self._authentication.entities.get(user_id, Params())
-        password = password_strategy(self._authentication).entity_password_field
+        local = password_strategy(self._authentication)
+        # Without an address, nobody can sign in by a password.
+        has_password = bool(user.get(local.entity_password_field)) and bool(
+            user.get(local.entity_username_field)
+        )
         has_mail = self._verified is not None and user.get(self._verified) is True
-        number = bool(user.get(password)) + has_mail
+        number = has_password + has_mail
         for count in self._counts:
             number += await count(user_id)
         return number

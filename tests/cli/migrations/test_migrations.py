@@ -390,7 +390,8 @@ async def test_serving_warns_of_a_database_that_is_behind(folder, caplog, url):
 async def test_development_warns_of_a_table_that_lacks_columns(caplog, url):
     caplog.set_level(logging.WARNING, "alula.serve")
     database = Database(url)
-    texts = (Column(name, Text) for name in "ab")
+    # The column `b` is called `c` in records.
+    texts = (Column("a", Text), Column("b", Text, key="c"))
     rooms = Table("rooms", MetaData(), Column("id", Integer, primary_key=True), *texts)
     app = express(App()).use("rooms", SQLService(rooms, database)).use("own", MemoryService())
 

@@ -70,7 +70,7 @@ async def warn_if_tables_lack_columns(app: object) -> None:
             table = await service.get_model()
             table_name = table.name
             present = await _columns_of(service.database, table.sql)
-            names = [column.name for column in table.columns.values()] if present else []
+            names = [column.name for column in table.source.columns] if present else []
             missing = [name for name in names if name not in present]
         if missing:
             _log.warning(
