@@ -74,7 +74,6 @@ _RESERVED: Final = frozenset(
         "events",
         "hook_table",
         "methods",
-        "passes_streams",
         "path",
         "record_schema",
         "related_names",

@@ -56,6 +56,19 @@ def test_a_hook_that_wraps_another_has_no_notes_of_it():
     assert hook_metadata(wrapping) == {}
 
 
+def test_a_frozen_dataclass_takes_notes():
+    @dataclass(frozen=True)
+    class Check:
+        field: str
+
+        def __call__(self, context):
+            """Does nothing."""
+
+    hook = annotate_hook(Check("name"), query="schema")
+    assert hook_metadata(hook) == {"query": "schema"}
+    assert hook_metadata(Check("name")) == {}
+
+
 def test_what_takes_no_notes_is_refused():
     class Checks:
         def check(self, context):

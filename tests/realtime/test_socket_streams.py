@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -25,6 +26,21 @@ from alula.schema import hidden, resolve, resolve_external
 
 CANARY = "never-leaves"
 SECONDS = 30
+
+
+@pytest.fixture(autouse=True)
+def names(monkeypatch):
+    """Let names be ``k1``, ``k2`` and so on; return the function that makes real ones."""
+    numbers = itertools.count(1)
+    real = _socket_streams.new_name
+    monkeypatch.setattr(_socket_streams, "new_name", lambda: f"k{next(numbers)}")
+    return real
+
+
+def test_nobody_guesses_a_name(names):
+    made = {names() for _ in range(100)}
+    assert len(made) == 100
+    assert min(map(len, made)) > 20
 
 
 class Item(BaseModel):
@@ -246,9 +262,7 @@ async def test_a_later_error_is_that_of_the_stream(connect, caplog):
         {"n": 1},
     )
     lines = [r.getMessage() for r in caplog.records if "over socket.io" in r.getMessage()]
-    assert lines == [
-        "ask assistant over socket.io: Conflict: taken (raised behind the first item of the stream)"
-    ]
+    assert lines == ["the stream of ask assistant over socket.io: Conflict: taken"]
     await peer.call("ask", "assistant", ["a", "strange"])
     _, (error,) = await items_of(peer, "k2")
     assert (error["code"], "data" in error) == (409, False)
@@ -263,7 +277,7 @@ async def test_an_unexpected_error_has_no_text(connect, caplog, words):
     assert (error["name"], error["code"]) == ("GeneralError", 500)
     assert CANARY not in json.dumps(error)
     (record,) = [each for each in caplog.records if each.levelno == logging.ERROR]
-    assert "raised behind the first item of the stream" in record.exc_info[1].__notes__
+    assert record.getMessage() == "the stream of ask assistant over socket.io failed"
 
 
 async def test_strangers_get_no_item(connect):
@@ -278,6 +292,23 @@ async def test_strangers_get_no_item(connect):
     assert (await peer.call("create", "authentication", login(), {}))[0] is None
     assert await peer.call("ask", "assistant", ["a"]) == [None, {"$stream": "k2"}]
     assert await items_of(peer, "k2") == (["a"], [])
+
+
+async def test_a_stream_ends_when_its_user_signs_out(connect):
+    app = make()
+    app.use("users", MemoryService(start_id=1))
+    add_authentication(app)
+    app.service("assistant").hooks(before={"all": [authenticate("jwt")]})
+    _, peer = await connect(app)
+    await add_user(app)
+    await peer.call("create", "authentication", login(), {})
+    await peer.call("ask", "assistant", ["a", "wait", "b"])
+    assert await stream_event(peer) == ["k1", ["a"]]
+    assert (await peer.call("remove", "authentication", None, {}))[0] is None
+    service_of(app).gate.set()
+    items, (error,) = await items_of(peer, "k1")
+    assert (items, error["code"]) == ([], 401)
+    await eventually(lambda: service_of(app).open == 0)
 
 
 async def test_a_stream_needs_an_acknowledgement(connect, caplog):

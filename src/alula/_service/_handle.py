@@ -20,13 +20,7 @@ from alula._events import EventEmitter, Listener, emit_unless_held, loop_is_runn
 from alula._item_stream import close_all, is_stream
 from alula._service._declared_calls import check_hook, declared_call
 from alula._service._live_options import LiveOptions, UsersOf
-from alula._service._stream_calls import (
-    check_hooks_of_stream,
-    closed_on_failure,
-    closing_call,
-    passing_call,
-    streaming_call,
-)
+from alula._service._stream_calls import check_hooks_of_stream, closing_call, streaming_call
 from alula._service_object import (
     DeferredSetup,
     Mountable,
@@ -80,7 +74,6 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         mounts: The handles of other applications that mount it.
         secret_ids: Whether its ids are secrets, left out of logs; set by the service's attribute.
         streaming: Names of the methods that stream.
-        passes_streams: Whether any method may return the stream of another server.
     """
 
     events: tuple[str, ...]
@@ -131,7 +124,6 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
         self._checks = {name: checks_of(each) for name, each in self.declared.items()}
         declared_here = owning_handle(self).declared
         self.streaming = frozenset(name for name, each in declared_here.items() if each.streams)
-        self.passes_streams = getattr(service, "passes_streams", False) is True
         self.methods: tuple[str, ...] = standard if listed is None else listed
         self._app_hooks = app_hooks or HookTable()
         self._channels = channels or _NO_CHANNELS
@@ -305,7 +297,6 @@ class ServiceHandle(EventEmitter, Hookable, Publishing):
                 is_debugged=is_debugged,
                 checks=self._checks.get(name),
                 streams=name in self.streaming,
-                passes_streams=self.passes_streams,
             )
 
     def _check_methods(self, methods: Collection[str] | None) -> tuple[str, ...]:
@@ -609,7 +600,6 @@ def _compose_calls(
     is_debugged: bool,
     checks: Checks | None,
     streams: bool,
-    passes_streams: bool,
 ) -> Call:
     """Return the call of a method, with its hooks and its event.
 
@@ -622,7 +612,6 @@ def _compose_calls(
         is_debugged: Whether to warn of params whose names are nearly right.
         checks: What the method declares, None for nothing.
         streams: Whether it streams.
-        passes_streams: Whether it may return the stream of another server.
     """
     of_app, own = tables
     if is_mounted:
@@ -636,18 +625,13 @@ def _compose_calls(
         else:
             made = declared_call(method, name, checks, _finish, is_checked=is_checked)
         call = describe_frames(made, _describe_call)
-    if passes_streams:
-        call = passing_call(call)
     if is_debugged:
         call = watch_params(call)
     inner = of_app.wrap_innermost(name, own.wrap_innermost(name, call))
     inner = of_app.wrap_changes(name, own.wrap_changes(name, inner))
     # As in FeathersJS: all hooks of the application are outside those of the service.
     composed = own.surround(name, of_app.wrap(name, own.wrap(name, inner)))
-    if streams:
-        return closing_call(composed)
-    emitting = _emitting_call(composed, emit)
-    return closed_on_failure(emitting) if passes_streams else emitting
+    return closing_call(composed) if streams else _emitting_call(composed, emit)
 
 
 def _unset_result(context: HookContext) -> RuntimeError:

@@ -17,13 +17,7 @@ from alula._user_code import name_of
 from alula.hooks import Call, Hook, HookTable, hook_metadata
 from alula.types import UNSET
 
-__all__ = [
-    "check_hooks_of_stream",
-    "closed_on_failure",
-    "closing_call",
-    "passing_call",
-    "streaming_call",
-]
+__all__ = ["check_hooks_of_stream", "closing_call", "streaming_call"]
 
 
 def streaming_call(
@@ -77,37 +71,6 @@ class _Nothing(AsyncIterator[Any]):
         raise StopAsyncIteration
 
 
-def passing_call(call: Call) -> Call:
-    """Return a call that notes the stream of another server, which its method may return.
-
-    That is for calls of clients. Own code gets the stream as a client returns it, and closes it.
-    """
-
-    async def run(context: HookContext) -> None:
-        await call(context)
-        result: Any = context.result
-        if context.params.provider is None:
-            return
-        if isinstance(result, ItemStream) and result not in context.streams:
-            context.streams = (*context.streams, result)
-            await result.begin()  # before that, there is nothing that closing could end
-
-    return run
-
-
-def closed_on_failure(composed: Call) -> Call:
-    """Return a call that closes the streams which it has opened if it fails."""
-
-    async def run(context: HookContext) -> None:
-        try:
-            await composed(context)
-        except BaseException:
-            await close_all(context.streams)
-            raise
-
-    return run
-
-
 def closing_call(composed: Call) -> Call:
     """Return a call that streams, with all its hooks: it closes what it has opened if it fails.
 
@@ -116,18 +79,22 @@ def closing_call(composed: Call) -> Call:
     """
 
     async def run(context: HookContext) -> None:
-        await composed(context)
-        if not is_stream(context.result) or context.dispatch is not UNSET:
-            is_result = context.dispatch is UNSET
-            name = "result" if is_result else "dispatch"
-            value = context.result if is_result else context.dispatch
-            raise TypeError(
-                f"a hook has set context.{name} of `{context.method}` of {context.service!r}"
-                f" to a {type(value).__name__}; the method streams, so set context.result to"
-                " an asynchronous iterator"
-            )
+        try:
+            await composed(context)
+            if not is_stream(context.result) or context.dispatch is not UNSET:
+                is_result = context.dispatch is UNSET
+                name = "result" if is_result else "dispatch"
+                value = context.result if is_result else context.dispatch
+                raise TypeError(
+                    f"a hook has set context.{name} of `{context.method}` of {context.service!r}"
+                    f" to a {type(value).__name__}; the method streams, so set context.result to"
+                    " an asynchronous iterator"
+                )
+        except BaseException:
+            await close_all(context.streams)
+            raise
 
-    return closed_on_failure(run)
+    return run
 
 
 def check_hooks_of_stream(table: HookTable, method: str, where: str) -> None:

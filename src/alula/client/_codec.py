@@ -47,10 +47,6 @@ _NOT_IN_HEADERS: Final = re.compile(r"[\r\n\0]|[^\x00-\xff]")
 _WITH_ID: Final = frozenset({"get", "update", "patch", "remove"})
 _SHOWN_CHARACTERS: Final = 200  # of a body, in the text of a `RequestError`
 _KEPT_BYTES: Final = 65_536  # of a body, in a `RequestError`
-# Headers that concern the connection of a websocket alone (RFC 9110, 7.6.1, and RFC 6455).
-_OF_HANDSHAKE: Final = re.compile(
-    r"(upgrade|connection|sec-websocket-.*|keep-alive)$", re.IGNORECASE
-)
 # The headers of a response that its error keeps. If the error escapes from a hook, a server sends
 # them on to its own client. So none may concern the called server alone (cookies, CORS, framing).
 _FORWARDED_HEADERS: Final = ("retry-after", "allow", "www-authenticate")
@@ -152,6 +148,16 @@ class RequestError(Exception):
         super().__init__(f"{request.method} {shown} {what.replace(request.url, shown)}")
 
 
+# Headers of a request that are of its connection, its body or its response, and none of another
+# call. Where a server passes a call on, the other server does not get them.
+_STAYS: Final = re.compile(
+    r"host|cookie|origin|referer|accept|accept-(encoding|charset)|content-.*|transfer-encoding"
+    r"|te|trailer|connection|keep-alive|upgrade|expect|range|if-.*|proxy-.*|sec-.*|http2-settings"
+    r"|x-service-method|x-http-method-override|forwarded|x-forwarded-.*",
+    re.IGNORECASE,
+)
+
+
 class DefaultHeaders:
     """The headers of every request of a connection, merged once instead of once per request.
 
@@ -182,9 +188,10 @@ class DefaultHeaders:
         custom = None if method in HTTP_METHODS else {"X-Service-Method": method}
         # Where a server passes a call on, it is the connection that the call came by.
         options: Mapping[str, Any] = connection if is_mapping(connection) else {}
-        if headers and "upgrade" in headers:  # of a handshake, by whose connection a call came
-            headers = {name: headers[name] for name in headers if not _OF_HANDSHAKE.match(name)}
-        return merge_headers(custom, defaults, headers, options.get("headers"))
+        if headers and params.get("provider") is not None:
+            headers = {n: v for n, v in headers.items() if not _STAYS.fullmatch(n)}
+        # Last: no header of a caller chooses another method.
+        return merge_headers(defaults, headers, options.get("headers"), custom)
 
 
 def merge_headers(*levels: Mapping[str, str] | None) -> dict[str, str]:

@@ -230,7 +230,8 @@ class Connection(ABC):
 
         Raises:
             FrameworkError: The error in the response, or why there is none.
-            TypeError: Data, query or ``params.connection`` hold a value that cannot be sent.
+            TypeError: Data, query or ``params.connection`` hold a value that cannot be sent. Or the
+                result is a stream, and the call is that of a client which was passed on.
             ValueError: The same.
         """
         if self._transport is None:
@@ -244,7 +245,15 @@ class Connection(ABC):
             response: Any = None
             try:
                 response = await transport.send(request, options)
-                return self.read(request, response)
+                result = self.read(request, response)
+                if isinstance(result, ItemStream) and params.get("provider") is not None:
+                    await result.aclose()
+                    raise TypeError(
+                        f"`{method}` of {name!r} streams, and clients of this application cannot"
+                        " get the stream of another server as it is; write a method that yields"
+                        " its items"
+                    )
+                return result
             except FrameworkError as error:
                 elapsed = time.monotonic() - began
                 repeatable = request.method in self.repeatable
@@ -311,10 +320,7 @@ class RemoteService:
         connection: The connection to the server.
         name: Its path, without slashes at the ends.
         custom_methods: Names of its custom methods.
-        passes_streams: Always True, for an application that offers it: any method may stream.
     """
-
-    passes_streams: ClassVar[bool] = True
 
     def __init__(self, connection: Connection, name: str) -> None:
         self.connection = connection

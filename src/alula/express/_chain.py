@@ -231,7 +231,8 @@ class _GoesOn:
 
     def __init__(self, function: Direct) -> None:
         self.function = function
-        self.__module__, self.__qualname__ = function.__module__, function.__qualname__
+        for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+            setattr(self, name, getattr(function, name))
         self.ignores_body = True
 
     def __call__(self, req: Request, res: Response, next: NextFunction) -> Awaitable[None]:

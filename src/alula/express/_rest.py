@@ -297,8 +297,7 @@ async def call_service(
     for name, value in by_hooks.items():
         # Cookies of middleware stay; any other header of a hook replaces that of middleware.
         (res.append if name.lower() == "set-cookie" else res.set)(name, value)
-    if streams or (handle.passes_streams and _is_passed_stream(context, res)):
-        streams = True
+    if streams:
         res.data = public_result(context)
     if sending is not None:
         send = sending.items if streams else sending.result
@@ -316,27 +315,15 @@ async def _open_stream(
         Unavailable: The first item took too long.
         Exception: What the call raises.
     """
-    _close_at_end(context, res)
-    context.wants_items = req.method != "HEAD"
-    await run_in_time(run_while_connected(context.service.run(context), req), limits)
-
-
-def _is_passed_stream(context: HookContext, res: Response) -> bool:
-    """Tell whether a result is the stream of another server; it ends with the response then."""
-    is_passed = is_stream(res.data)
-    if is_passed:
-        _close_at_end(context, res)
-    return is_passed
-
-
-def _close_at_end(context: HookContext, res: Response) -> None:
-    """Close the streams of a call with its response; one that was sent is closed before."""
 
     def close(_: BaseException | None) -> None:
         for stream in context.streams:
             stream.close()
 
+    # Whatever becomes of the response. A stream that was sent is closed before.
     res.on_end(close)
+    context.wants_items = req.method != "HEAD"
+    await run_in_time(run_while_connected(context.service.run(context), req), limits)
 
 
 def _params_of(req: Request, route: dict[str, str]) -> Params:

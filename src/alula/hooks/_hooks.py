@@ -115,8 +115,9 @@ def annotate_hook(hook: AnyHook, **metadata: Unpack[HookMetadata]) -> AnyHook:
         ('before',)
     """
     try:
-        setattr(hook, _MARK, _Mark(ref(hook), metadata))
-    except AttributeError:
+        # Not by `setattr`: a frozen dataclass may be a hook, too.
+        object.__setattr__(hook, _MARK, _Mark(ref(hook), metadata))
+    except (AttributeError, TypeError):
         raise TypeError(
             f"annotate_hook: {name_of(hook)} takes no attributes; put it into a function"
         ) from None

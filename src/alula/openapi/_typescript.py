@@ -200,8 +200,9 @@ const streamReader = (socket: StreamSocket) => {
       for (;;) {
         const items = stream.items.splice(0)
         yield* items
-        if (items.length) socket.emit('stream:more', name, items.length)
-        else if (stream.end?.error) {
+        if (items.length) {
+          if (!stream.end) socket.emit('stream:more', name, items.length)
+        } else if (stream.end?.error) {
           throw Object.assign(new Error(stream.end.error.message), stream.end.error)
         } else if (stream.end) return
         else await new Promise<void>((resolve) => (stream.wake = resolve))

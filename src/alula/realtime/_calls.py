@@ -13,12 +13,13 @@ import json
 import logging
 import types
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from alula._app import App
-from alula._connection import Connection, begin_call
+from alula._connection import Connection, begin_call, is_outdated_call
 from alula._context import HookContext, connection_params
-from alula._item_stream import close_all, is_stream
+from alula._item_stream import close_all
 from alula._json_encoding import MAX_CONTAINERS, dumps_with_attachments, loads
 from alula._public_error import error_json, log_text, public_error
 from alula._repeats import RepeatLimit
@@ -31,6 +32,7 @@ from alula.errors import (
     FrameworkError,
     GeneralError,
     MethodNotAllowed,
+    NotAuthenticated,
     NotFound,
 )
 from alula.outgoing import public_result
@@ -213,12 +215,14 @@ class ClientCalls:
                     await go_on(waits_for, run.send, run.throw)
             else:
                 await run
-            if context.service.passes_streams and is_stream(result_to_encode(context)):
-                await self._pass_stream(context, connection, packet_id, size)
-            elif packet_id is not None:
+            if packet_id is not None:
                 body = result_to_encode(context)
                 if self._app.debug and is_mapping(body) and "$stream" in body:
-                    _log.warning("%r has a result with $stream, which clients take for a stream")
+                    _log.warning(
+                        "%s %s has a result with $stream, which clients may take for a stream",
+                        context.method,
+                        context.path,
+                    )
                 self._send(_encode_result(packet_id, body))
         # Whatever a service raises, its client gets an answer.
         except Exception as error:  # noqa: BLE001  # it is logged
@@ -241,39 +245,16 @@ class ClientCalls:
 
     # -- methods that stream -------------------------------------------------------------------
 
-    async def _pass_stream(
-        self, context: HookContext, connection: Connection, packet_id: int | None, size: int
-    ) -> None:
-        """Pass the stream of another server on, unless the client has left meanwhile."""
-        if self._session.is_open:
-            self._begin_stream(context, connection, packet_id, size, has_run=True)
-        else:
-            await close_all(context.streams)
-
     def _begin_stream(
-        self,
-        context: HookContext,
-        connection: Connection,
-        packet_id: int | None,
-        size: int,
-        *,
-        has_run: bool = False,
+        self, context: HookContext, connection: Connection, packet_id: int | None, size: int
     ) -> None:
         """Begin a call of a method that streams; it is under way until its stream has ended."""
         self.under_way.begin(size)
         if self._streams is None:
             self._streams = SocketStreams(self._session, self._stream_limits, self._stream_tasks)
-
-        def ended() -> None:
-            self.under_way.end(size)
-            for each in context.streams:  # of a task that was cancelled before its first step
-                each.close()
-
         self._streams.begin(
-            lambda stream: self._run_stream(
-                context, connection, packet_id, stream, has_run=has_run
-            ),
-            ended,
+            lambda stream: self._run_stream(context, connection, packet_id, stream),
+            lambda: self.under_way.end(size),
         )
 
     async def _run_stream(
@@ -282,32 +263,28 @@ class ClientCalls:
         connection: Connection,
         packet_id: int | None,
         stream: SocketStream,
-        *,
-        has_run: bool,
     ) -> None:
-        """Run a call of a method that streams unless it has run, answer it, and send the items."""
+        """Run a call of a method that streams, answer it, and send the items."""
         what, address = f"{context.method} {context.path}", self._session.address
         is_answered = False
         try:
             if packet_id is None:
                 raise BadRequest("it needs an acknowledgement, which has the name of its stream")
-            if not has_run:
-                if connection.sign_in is not None:
-                    begin_call(connection)
-                call = self._app.turns.take(address, context.service.run(context))
-                await run_in_time(call, self._stream_limits)
+            if connection.sign_in is not None:
+                begin_call(connection)
+            call = self._app.turns.take(address, context.service.run(context))
+            await run_in_time(call, self._stream_limits)
             items = public_result(context)
             await items.change(encode_item)  # here, so that it may be an error of the call
             self._send(_encode_result(packet_id, {"$stream": stream.name}))
             is_answered = True
-            await stream.send(items)
+            await stream.send(items, partial(_check_user, connection))
             self._send(encode_end(stream.name, None))
         except Exception as error:  # noqa: BLE001  # it is logged
             if not is_answered:
                 self._fail(what, error, packet_id)
                 return
-            error.add_note("raised behind the first item of the stream")
-            log_error(error, what, self._log_limit, address)
+            log_error(error, f"the stream of {what}", self._log_limit, address)
             shown = public_error(error, debug=self._app.debug)
             self._send(_encode_body(lambda body: encode_end(stream.name, body), shown))
         finally:
@@ -333,6 +310,16 @@ class ClientCalls:
     def _send(self, frames: list[Frame]) -> None:
         for frame in frames:
             self._session.send(frame)
+
+
+def _check_user(connection: Connection) -> None:
+    """Refuse to go on for a user who has signed out of the connection meanwhile.
+
+    Raises:
+        NotAuthenticated: The user has.
+    """
+    if is_outdated_call(connection):
+        raise NotAuthenticated("The user of this stream has signed out")
 
 
 def _call_of(

@@ -211,8 +211,9 @@ class Backlog:
 
     @property
     def has_room(self) -> bool:
-        """Whether few frames wait that are no answers, so that more of what can wait may follow."""
-        return self._events < MAX_QUEUED and self._event_bytes < MAX_QUEUED_BYTES
+        """Whether few frames wait, so that more of what can wait may follow."""
+        waiting = self._event_bytes + self._answer_bytes
+        return self._events < MAX_QUEUED and waiting < MAX_QUEUED_BYTES
 
     def add(self, frame: Frame) -> bool:
         """Add a frame if there is room; return whether there was."""

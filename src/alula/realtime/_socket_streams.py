@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
 from math import inf
+from secrets import token_urlsafe
 from typing import Any, Final
 
 from alula._item_stream import ItemStream
@@ -74,11 +75,12 @@ class SocketStream:
             self._bytes -= self._sizes.popleft()
         self.changed.set()
 
-    async def send(self, stream: ItemStream) -> None:
+    async def send(self, stream: ItemStream, check: Callable[[], None]) -> None:
         """Send the items, each when the client takes it, and wait until it may get the end.
 
         Args:
             stream: The items, after `encode_item`.
+            check: Called before each item; what it raises ends the stream.
 
         Raises:
             Unavailable: The next item, or the whole stream, takes too long.
@@ -90,6 +92,7 @@ class SocketStream:
         async with aclosing(items_in_time(stream, self._limits)) as items:
             async for text, attachments in items:
                 await self._wait(end, for_credit=True)
+                check()
                 frames = _event(f'["stream","{self.name}",[{text}]]', attachments)
                 size = sum(map(len, frames))
                 self._credit -= 1
@@ -131,7 +134,7 @@ class SocketStreams:
         tasks: Gets the tasks that run, for which a server that stops has to wait.
     """
 
-    __slots__ = ("_last", "_limits", "_open", "_session", "_tasks")
+    __slots__ = ("_limits", "_open", "_session", "_tasks")
 
     def __init__(
         self, session: EngineSession, limits: StreamLimits, tasks: set[asyncio.Task[None]]
@@ -140,7 +143,6 @@ class SocketStreams:
         self._limits = limits
         self._tasks = tasks
         self._open: dict[str, SocketStream] = {}
-        self._last = 0
 
     def begin(
         self,
@@ -153,8 +155,7 @@ class SocketStreams:
             work: Makes the call, and sends the items by the stream that it gets.
             ended: Called in any case when the task has ended.
         """
-        self._last += 1
-        name = f"k{self._last}"
+        name = new_name()
         stream = self._open[name] = SocketStream(name, self._session, self._limits)
         stream.task = asyncio.get_running_loop().create_task(work(stream), name=f"stream {name}")
         self._tasks.add(stream.task)
@@ -193,6 +194,11 @@ class SocketStreams:
         streams, self._open = self._open, {}
         for stream in streams.values():
             stream.task.cancel()
+
+
+def new_name() -> str:
+    """Return a name that nobody can guess: a record may look like the name of a stream."""
+    return f"k{token_urlsafe(16)}"
 
 
 def encode_item(item: Any) -> tuple[str, list[bytes]]:

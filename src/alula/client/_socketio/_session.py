@@ -298,6 +298,8 @@ class Session:
 
     def _take_answer(self, call_id: int, answer: Answer) -> None:
         sent, name = self._sent.pop(call_id, None), answer.stream
+        if name in self._streams:  # a record that looks like it: each stream has a name of its own
+            name = None
         if name is not None and sent is None:
             self._tell("stream:end", name)
         elif name is not None and sent is not None:
