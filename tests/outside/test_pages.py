@@ -82,6 +82,11 @@ def test_the_code_of_a_page_runs_with_what_it_tells_to_install(page, environment
         assert done.returncode == 0, f"with {part.requirements}:\n{done.stdout}"
 
 
+# What hangs ends, and shows the stack of each thread.
+WATCHED = ("-o", "faulthandler_timeout=60", "-o", "faulthandler_exit_on_timeout=true")
+HANGS = "Timeout (0:01:00)!"
+
+
 @pytest.mark.parametrize("page", PROJECTS, ids=lambda page: page.name)
 def test_the_project_of_a_page_passes_its_tests(page, environments, tmp_path):
     text = page.read_text(encoding="utf-8")
@@ -93,8 +98,12 @@ def test_the_project_of_a_page_passes_its_tests(page, environments, tmp_path):
     _, requirements = installed_by(text)[0]
     python = environments.python(requirements)
     # The command of the page, not `python -m pytest`, which would find the files by itself.
-    command = [python.parent / "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
+    command = [python.parent / "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", *WATCHED]
     ended = run(*command, cwd=tmp_path, env=variables(python))
+    if HANGS in ended.stdout:
+        # Now and then, on a busy machine, a queue of another project does. Twice is a defect.
+        print(ended.stdout)
+        ended = run(*command, cwd=tmp_path, env=variables(python))
     assert ended.returncode == 0, ended.stdout
     functions = len(re.findall(r"^(?:async )?def test_", text, re.MULTILINE))
     assert int(re.search(r"(\d+) passed", ended.stdout)[1]) >= functions > 0
