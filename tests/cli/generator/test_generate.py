@@ -343,7 +343,8 @@ class TestAccounts:
         providers = after["services/accounts/providers.py"]
         assert "import Provider, apple, google, openid\n" in providers
         assert '    "oidc": partial(openid, "oidc"),\n' in providers
-        assert "app.use(urlencoded())" in after["services/accounts/service.py"]
+        parser = 'app.use("/oauth/apple/callback", urlencoded())'
+        assert parser in after["services/accounts/service.py"]
         users = after["services/users/schema.py"]
         assert "    email: Address | None = None\n" in users
         assert "    password: SecretStr | None = Field(None, min_length=8" in users
