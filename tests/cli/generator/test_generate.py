@@ -295,7 +295,11 @@ class TestAccounts:
         after = files_of(application)
         assert "The page is at\nhttp://localhost:3030/account" in said
         assert "SHOP_BASE_URL=https://api.example" in said
-        is_sql = find_project(application).choices.sql
+        choices = find_project(application).choices
+        is_sql = choices.sql
+        migrated = "  alula generate migration add-accounts\n  alula migrate\n"
+        assert (migrated in said) is is_sql
+        assert ("count as not confirmed" in said) is (choices.database != "memory")
         added = {path for path in after if path not in before}
         assert added == {
             f"services/accounts/{name}"

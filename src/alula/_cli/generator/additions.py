@@ -72,8 +72,7 @@ _ACCOUNTS_ADDED: Final = """
 People confirm their address by a mail, and set a new password if they forget it. The page is at
 http://localhost:3030/account, and `alula dev` prints the mails. Install what that needs:
 pip install '.[dev]'
-
-If there are users already, make a migration: alula generate migration add-accounts
+{existing}
 
 In production, set these variables:
 
@@ -81,6 +80,15 @@ In production, set these variables:
   {prefix}MAIL=smtp
   {prefix}MAIL_SENDER=no-reply@example.com
   {prefix}SMTP_HOST, {prefix}SMTP_USERNAME, {prefix}SMTP_PASSWORD"""
+_NEW_COLUMNS: Final = """
+
+If the application has run already, its table of users needs a migration, or the start fails:
+
+  alula generate migration add-accounts
+  alula migrate"""
+_NOT_CONFIRMED: Final = """
+
+The addresses of users who are there already count as not confirmed."""
 _MAIL_SETTINGS: Final = (
     'base_url: str = "http://localhost:3030"  # how browsers reach the application',
     'mail: Literal["console", "memory", "smtp"] = "console"',
@@ -351,9 +359,14 @@ def create_accounts(
         )
 
 
-def accounts_added(choices: Choices, providers: Sequence[SignInProvider]) -> str:
-    """Return what to do after accounts were added."""
-    said = _ACCOUNTS_ADDED.format(prefix=choices.prefix)
+def accounts_added(
+    choices: Choices, providers: Sequence[SignInProvider], *, is_new: bool = False
+) -> str:
+    """Return what to do after accounts were added; a new application has no users yet."""
+    # Without a database, users end with the process.
+    is_stored = not is_new and choices.database != "memory"
+    existing = (_NEW_COLUMNS if choices.sql else "") + _NOT_CONFIRMED if is_stored else ""
+    said = _ACCOUNTS_ADDED.format(prefix=choices.prefix, existing=existing)
     if not providers:
         return said
     lines = [
@@ -361,7 +374,7 @@ def accounts_added(choices: Choices, providers: Sequence[SignInProvider]) -> str
         for provider in providers
     ]
     said += _PROVIDERS_ADDED.format(lines="\n".join(lines))
-    return said + (_OLD_INDEX if choices.mongodb else "")
+    return said + (_OLD_INDEX if choices.mongodb and not is_new else "")
 
 
 def _admit_users_without_password(plan: Plan, choices: Choices) -> None:
