@@ -321,6 +321,17 @@ class TestAccounts:
             in (changed["configuration.py"])
         )
         assert re.search(r"alula\[.*totp,passkeys", after["pyproject.toml"])
+        variables = [
+            f"SHOP_{name}"
+            for name in (
+                *("BASE_URL", "MAIL", "MAIL_SENDER"),
+                *("SMTP_HOST", "SMTP_USERNAME", "SMTP_PASSWORD"),
+            )
+        ]
+        assert re.findall(r"# (SHOP_\w+)=", "\n".join(changed[".env.example"])) == variables
+        assert changed["compose.yaml"] == [
+            f"      {name}: ${{{name}:?set it in .env, see .env.example}}" for name in variables
+        ]
         for option in ("totp=True", "passkeys=True", "api_keys=True"):
             assert option in after["services/accounts/service.py"]
 

@@ -97,6 +97,15 @@ _MAIL_SETTINGS: Final = (
     "smtp_username: str | None = None",
     "smtp_password: SecretStr | None = None",
 )
+_MAIL_VARIABLES: Final = (
+    ("BASE_URL", "https://api.example"),
+    ("MAIL", "smtp"),
+    ("MAIL_SENDER", "no-reply@example.com"),
+    ("SMTP_HOST", ""),
+    ("SMTP_USERNAME", ""),
+    ("SMTP_PASSWORD", ""),
+)
+"""What production sets of them, with examples."""
 _PROVIDERS_ADDED: Final = """
 
 The sign-in with others needs what each provider gives you. Register the application there, with the
@@ -345,7 +354,7 @@ def create_accounts(
     _register_service(plan, project, "accounts")
     _add_paths(plan, "account/credentials")
     _confirm_users(plan, sql=project.choices.sql)
-    _add_mail_settings(plan)
+    _add_mail_settings(plan, project.choices.prefix)
     if providers:
         _admit_users_without_password(plan, project.choices)
         _add_provider_settings(plan, project.choices.prefix, providers)
@@ -434,28 +443,11 @@ def _add_provider_settings(plan: Plan, prefix: str, providers: Sequence[SignInPr
         "configuration.py", add_fields, where="in the class Settings", code="\n".join(fields)
     )
     for provider in providers:
-        variables = provider.variables(prefix)
-        lines = [
-            f"# Signing in with {provider.label}. The redirect URI is"
-            f" http://localhost:3030/oauth/{provider.name}/callback",
-            *(f"# {variable}=" for variable in variables),
-        ]
-        plan.change(
-            ".env.example",
-            partial(append_lines, lines=lines),
-            where="at the end",
-            code="\n".join(lines),
-            optional=True,
+        remark = (
+            f"Signing in with {provider.label}. The redirect URI is"
+            f" http://localhost:3030/oauth/{provider.name}/callback"
         )
-        for variable in reversed(variables):
-            line = f"{variable}: ${{{variable}:?set it in .env, see .env.example}}"
-            plan.change(
-                "compose.yaml",
-                partial(add_line, behind=_IN_PRODUCTION, new=line),
-                where="in the environment of the application",
-                code=line,
-                optional=True,
-            )
+        _add_variables(plan, remark, dict.fromkeys(provider.variables(prefix), ""))
 
 
 def _confirm_users(plan: Plan, *, sql: bool) -> None:
@@ -484,8 +476,8 @@ def _confirm_users(plan: Plan, *, sql: bool) -> None:
     )
 
 
-def _add_mail_settings(plan: Plan) -> None:
-    """Add the settings of mails: where links lead, and what sends them."""
+def _add_mail_settings(plan: Plan, prefix: str) -> None:
+    """Add the settings of mails: where links lead, and what sends them; and their variables."""
 
     def add_fields(code: str) -> str:
         for module, name in (("typing", "Literal"), ("pydantic", "SecretStr")):
@@ -507,6 +499,32 @@ def _add_mail_settings(plan: Plan) -> None:
         where="at the end",
         code=line,
     )
+    _add_variables(
+        plan,
+        "Outside of development: how browsers reach the application, and what sends its mails",
+        {f"{prefix}{name}": example for name, example in _MAIL_VARIABLES},
+    )
+
+
+def _add_variables(plan: Plan, remark: str, examples: Mapping[str, str]) -> None:
+    """Add variables, with examples, to `.env.example`, and to the container, which needs them."""
+    lines = [f"# {remark}", *(f"# {name}={example}" for name, example in examples.items())]
+    plan.change(
+        ".env.example",
+        partial(append_lines, lines=lines),
+        where="at the end",
+        code="\n".join(lines),
+        optional=True,
+    )
+    for variable in reversed([*examples]):
+        line = f"{variable}: ${{{variable}:?set it in .env, see .env.example}}"
+        plan.change(
+            "compose.yaml",
+            partial(add_line, behind=_IN_PRODUCTION, new=line),
+            where="in the environment of the application",
+            code=line,
+            optional=True,
+        )
 
 
 def create_service(
