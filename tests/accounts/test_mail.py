@@ -49,6 +49,20 @@ def test_texts_have_link_code_and_end(kind, locale):
     assert "https:" not in notice[1]
 
 
+@pytest.mark.parametrize(
+    ("locale", "words"),
+    [
+        ("en", "If you have not signed up, ignore this mail."),
+        ("de", "Wenn Sie sich nicht registriert haben, ignorieren Sie diese Mail."),
+    ],
+)
+def test_who_has_not_signed_up_ignores_the_mail(locale, words):
+    """The link would confirm the account of a stranger."""
+    _, text, html = built_in_text(replace(MAIL, kind="verify"), locale)
+    assert words in text
+    assert words in html
+
+
 async def test_own_texts_replace_the_built_in_ones():
     world = await started(texts={"verify": lambda mail, locale: (locale, mail.link, "")})
     await world.sign_up()

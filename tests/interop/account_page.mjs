@@ -254,6 +254,29 @@ const checks = {
     await page.getByRole('button', { name: 'Sign in', exact: true }).waitFor()
     assert.equal(await page.getByText('You are signed in as').isVisible(), false)
   },
+  'a link of a stranger puts no text into the page': async () => {
+    const open = async (code) => {
+      await page.goto('about:blank')
+      await page.goto(`${url}/account#error=Call+Mallory&error_code=${code}`)
+      await page.waitForLoadState('networkidle')
+      assert.equal(await page.getByText('Mallory').isVisible(), false)
+    }
+    await open('expired')
+    assert.equal(await page.locator('#message').textContent(), '')
+    await signInWithProvider()
+    await isGrace()
+    await open('expired')
+    await isGrace()
+    assert.equal(await page.locator('#message').textContent(), '')
+    const texts = { access_denied: 'The sign-in was cancelled.', constructor: 'You cannot sign in with this account.' }
+    for (const [code, text] of Object.entries(texts)) {
+      await page.evaluate(() => sessionStorage.setItem('asked', 'yes'))
+      await open(code)
+      await isGrace()
+      await says(text)
+    }
+    await signOut()
+  },
   'it fits on a phone, and no other page shows it': async () => {
     await page.setViewportSize({ width: 390, height: 844 })
     await signInWithProvider()

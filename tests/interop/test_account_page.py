@@ -97,6 +97,7 @@ def test_people_use_the_page(tmp_path):
             "signed in elsewhere",
             "a mail connects an account that was there before",
             "a link of a stranger signs nobody in",
+            "a link of a stranger puts no text into the page",
             "it fits on a phone, and no other page shows it",
         )
     )

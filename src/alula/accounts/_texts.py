@@ -135,7 +135,7 @@ _DE: Final[Mapping[str, _Words]] = {
     "verify": _Words(
         "Bitte bestätigen Sie Ihre E-Mail-Adresse",
         "bitte bestätigen Sie, dass diese Adresse Ihnen gehört:",
-        "Wenn Sie sich nicht angemeldet haben, brauchen Sie nichts zu tun.",
+        "Wenn Sie sich nicht registriert haben, ignorieren Sie diese Mail.",
     ),
     "reset": _Words(
         "Neues Passwort wählen",

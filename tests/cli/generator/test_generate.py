@@ -295,7 +295,11 @@ class TestAccounts:
         after = files_of(application)
         assert "The page is at\nhttp://localhost:3030/account" in said
         assert "SHOP_BASE_URL=https://api.example" in said
-        is_sql = find_project(application).choices.sql
+        choices = find_project(application).choices
+        is_sql = choices.sql
+        migrated = "  alula generate migration add-accounts\n  alula migrate\n"
+        assert (migrated in said) is is_sql
+        assert ("count as not confirmed" in said) is (choices.database != "memory")
         added = {path for path in after if path not in before}
         assert added == {
             f"services/accounts/{name}"
@@ -317,6 +321,17 @@ class TestAccounts:
             in (changed["configuration.py"])
         )
         assert re.search(r"alula\[.*totp,passkeys", after["pyproject.toml"])
+        variables = [
+            f"SHOP_{name}"
+            for name in (
+                *("BASE_URL", "MAIL", "MAIL_SENDER"),
+                *("SMTP_HOST", "SMTP_USERNAME", "SMTP_PASSWORD"),
+            )
+        ]
+        assert re.findall(r"# (SHOP_\w+)=", "\n".join(changed[".env.example"])) == variables
+        assert changed["compose.yaml"] == [
+            f"      {name}: ${{{name}:?set it in .env, see .env.example}}" for name in variables
+        ]
         for option in ("totp=True", "passkeys=True", "api_keys=True"):
             assert option in after["services/accounts/service.py"]
 
@@ -343,7 +358,8 @@ class TestAccounts:
         providers = after["services/accounts/providers.py"]
         assert "import Provider, apple, google, openid\n" in providers
         assert '    "oidc": partial(openid, "oidc"),\n' in providers
-        assert "app.use(urlencoded())" in after["services/accounts/service.py"]
+        parser = 'app.use("/oauth/apple/callback", urlencoded())'
+        assert parser in after["services/accounts/service.py"]
         users = after["services/users/schema.py"]
         assert "    email: Address | None = None\n" in users
         assert "    password: SecretStr | None = Field(None, min_length=8" in users

@@ -136,6 +136,13 @@ class TestFiles:
         assert "\n    app.configure(add_accounts)\n" in files["services/__init__.py"]
         assert "services/accounts/page.html" in files
 
+    @pytest.mark.parametrize("database", DATABASES)
+    def test_a_new_application_has_no_users_to_keep(self, new, database):
+        said = new("shop", "--sign-in=google", "--database", database)
+        assert "In production, set these variables" in said
+        for old in ("migration", "not confirmed", "dropIndex"):
+            assert old not in said
+
     @pytest.mark.parametrize("providers", ["", ",", "google,facebook"])
     def test_providers_that_are_not_known(self, new, tmp_path, providers):
         wrong = "facebook" if "facebook" in providers else providers

@@ -72,8 +72,7 @@ _ACCOUNTS_ADDED: Final = """
 People confirm their address by a mail, and set a new password if they forget it. The page is at
 http://localhost:3030/account, and `alula dev` prints the mails. Install what that needs:
 pip install '.[dev]'
-
-If there are users already, make a migration: alula generate migration add-accounts
+{existing}
 
 In production, set these variables:
 
@@ -81,6 +80,15 @@ In production, set these variables:
   {prefix}MAIL=smtp
   {prefix}MAIL_SENDER=no-reply@example.com
   {prefix}SMTP_HOST, {prefix}SMTP_USERNAME, {prefix}SMTP_PASSWORD"""
+_NEW_COLUMNS: Final = """
+
+If the application has run already, its table of users needs a migration, or the start fails:
+
+  alula generate migration add-accounts
+  alula migrate"""
+_NOT_CONFIRMED: Final = """
+
+The addresses of users who are there already count as not confirmed."""
 _MAIL_SETTINGS: Final = (
     'base_url: str = "http://localhost:3030"  # how browsers reach the application',
     'mail: Literal["console", "memory", "smtp"] = "console"',
@@ -89,6 +97,15 @@ _MAIL_SETTINGS: Final = (
     "smtp_username: str | None = None",
     "smtp_password: SecretStr | None = None",
 )
+_MAIL_VARIABLES: Final = (
+    ("BASE_URL", "https://api.example"),
+    ("MAIL", "smtp"),
+    ("MAIL_SENDER", "no-reply@example.com"),
+    ("SMTP_HOST", ""),
+    ("SMTP_USERNAME", ""),
+    ("SMTP_PASSWORD", ""),
+)
+"""What production sets of them, with examples."""
 _PROVIDERS_ADDED: Final = """
 
 The sign-in with others needs what each provider gives you. Register the application there, with the
@@ -337,7 +354,7 @@ def create_accounts(
     _register_service(plan, project, "accounts")
     _add_paths(plan, "account/credentials")
     _confirm_users(plan, sql=project.choices.sql)
-    _add_mail_settings(plan)
+    _add_mail_settings(plan, project.choices.prefix)
     if providers:
         _admit_users_without_password(plan, project.choices)
         _add_provider_settings(plan, project.choices.prefix, providers)
@@ -351,9 +368,14 @@ def create_accounts(
         )
 
 
-def accounts_added(choices: Choices, providers: Sequence[SignInProvider]) -> str:
-    """Return what to do after accounts were added."""
-    said = _ACCOUNTS_ADDED.format(prefix=choices.prefix)
+def accounts_added(
+    choices: Choices, providers: Sequence[SignInProvider], *, is_new: bool = False
+) -> str:
+    """Return what to do after accounts were added; a new application has no users yet."""
+    # Without a database, users end with the process.
+    is_stored = not is_new and choices.database != "memory"
+    existing = (_NEW_COLUMNS if choices.sql else "") + _NOT_CONFIRMED if is_stored else ""
+    said = _ACCOUNTS_ADDED.format(prefix=choices.prefix, existing=existing)
     if not providers:
         return said
     lines = [
@@ -361,7 +383,7 @@ def accounts_added(choices: Choices, providers: Sequence[SignInProvider]) -> str
         for provider in providers
     ]
     said += _PROVIDERS_ADDED.format(lines="\n".join(lines))
-    return said + (_OLD_INDEX if choices.mongodb else "")
+    return said + (_OLD_INDEX if choices.mongodb and not is_new else "")
 
 
 def _admit_users_without_password(plan: Plan, choices: Choices) -> None:
@@ -421,28 +443,11 @@ def _add_provider_settings(plan: Plan, prefix: str, providers: Sequence[SignInPr
         "configuration.py", add_fields, where="in the class Settings", code="\n".join(fields)
     )
     for provider in providers:
-        variables = provider.variables(prefix)
-        lines = [
-            f"# Signing in with {provider.label}. The redirect URI is"
-            f" http://localhost:3030/oauth/{provider.name}/callback",
-            *(f"# {variable}=" for variable in variables),
-        ]
-        plan.change(
-            ".env.example",
-            partial(append_lines, lines=lines),
-            where="at the end",
-            code="\n".join(lines),
-            optional=True,
+        remark = (
+            f"Signing in with {provider.label}. The redirect URI is"
+            f" http://localhost:3030/oauth/{provider.name}/callback"
         )
-        for variable in reversed(variables):
-            line = f"{variable}: ${{{variable}:?set it in .env, see .env.example}}"
-            plan.change(
-                "compose.yaml",
-                partial(add_line, behind=_IN_PRODUCTION, new=line),
-                where="in the environment of the application",
-                code=line,
-                optional=True,
-            )
+        _add_variables(plan, remark, dict.fromkeys(provider.variables(prefix), ""))
 
 
 def _confirm_users(plan: Plan, *, sql: bool) -> None:
@@ -471,8 +476,8 @@ def _confirm_users(plan: Plan, *, sql: bool) -> None:
     )
 
 
-def _add_mail_settings(plan: Plan) -> None:
-    """Add the settings of mails: where links lead, and what sends them."""
+def _add_mail_settings(plan: Plan, prefix: str) -> None:
+    """Add the settings of mails: where links lead, and what sends them; and their variables."""
 
     def add_fields(code: str) -> str:
         for module, name in (("typing", "Literal"), ("pydantic", "SecretStr")):
@@ -494,6 +499,32 @@ def _add_mail_settings(plan: Plan) -> None:
         where="at the end",
         code=line,
     )
+    _add_variables(
+        plan,
+        "Outside of development: how browsers reach the application, and what sends its mails",
+        {f"{prefix}{name}": example for name, example in _MAIL_VARIABLES},
+    )
+
+
+def _add_variables(plan: Plan, remark: str, examples: Mapping[str, str]) -> None:
+    """Add variables, with examples, to `.env.example`, and to the container, which needs them."""
+    lines = [f"# {remark}", *(f"# {name}={example}" for name, example in examples.items())]
+    plan.change(
+        ".env.example",
+        partial(append_lines, lines=lines),
+        where="at the end",
+        code="\n".join(lines),
+        optional=True,
+    )
+    for variable in reversed([*examples]):
+        line = f"{variable}: ${{{variable}:?set it in .env, see .env.example}}"
+        plan.change(
+            "compose.yaml",
+            partial(add_line, behind=_IN_PRODUCTION, new=line),
+            where="in the environment of the application",
+            code=line,
+            optional=True,
+        )
 
 
 def create_service(

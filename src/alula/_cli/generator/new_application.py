@@ -139,7 +139,7 @@ def create_application(
     if not dry_run:
         print_result(_NEXT_STEPS.format(name=name, install=install_command()))
         if providers:
-            print_result(accounts_added(choices, providers))
+            print_result(accounts_added(choices, providers, is_new=True))
 
 
 def can_ask() -> bool:
