@@ -72,6 +72,7 @@ ELSEWHERE = {
     "alula api-key create": "it needs an application with keys; tests/cli/commands make one",
     "alula generate accounts": "it needs an application with users; tests/cli/generator make one",
     "alula generate migration add-accounts": "the same",
+    "alula migrate     ": "the same",
     "alula call messages patch 0 --data @changes.json": "it needs a server on the port 3030",
     "alula shell": "tests/cli types into it",
     "alula serve --host 0.0.0.0 --port 8443": "it needs a certificate; tests/cli makes one",
