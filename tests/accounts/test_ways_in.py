@@ -350,6 +350,21 @@ async def test_a_new_password_needs_a_recent_sign_in(monkeypatch):
     assert len(await world.mails("password_changed")) == 1
 
 
+async def test_nobody_is_told_of_the_password_of_a_removed_user():
+    world = await started()
+    await world.sign_up()
+    await world.mails()
+    me = as_user((await world.sign_in())["accessToken"])
+    users = world.app.service("users")
+
+    async def remove(context):
+        await users.remove(1)
+
+    users.hooks(after={"patch": [remove]})
+    await users.patch(1, {"password": "another horse"}, dict(me))
+    assert await world.mails() == []
+
+
 async def test_guards_without_a_user():
     app = App().use("orders", MemoryService())
     for hook in (verified(), recent(60)):

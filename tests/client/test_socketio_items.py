@@ -58,6 +58,12 @@ class TestASession:
         assert await items.read() == []
         assert (client.written(), client.told) == ([], 1)  # it has ended, so nobody has to know
 
+    async def test_a_result_that_looks_like_an_open_stream_is_a_result(self, client):
+        items = client.stream()
+        assert client.stream() == {"$stream": "k1"}
+        client.event("k1", [1])
+        assert await items.read() == [[1]]
+
     async def test_a_part_of_many_is_read_at_once(self, client):
         items = client.stream()
         for n in range(20):
