@@ -65,12 +65,16 @@ const checks: Record<string, () => Promise<void>> = {
         if (values[1] === null) resolve()
       })
     })
-    const result = await (client.service('words') as any).ask(['a', 'b', 'taken'])
-    assert.deepEqual(result, { $stream: 'k1' })
-    await ended
-    const error = { name: 'Conflict', message: 'taken', code: 409, className: 'conflict', data: { n: 2 } }
-    assert.deepEqual(told, [['k1', [{ n: 0 }]], ['k1', [{ n: 1 }]], ['k1', null, error]])
-    socket.close()
+    try {
+      const result = await (client.service('words') as any).ask(['a', 'b', 'taken'])
+      assert.deepEqual(Object.keys(result), ['$stream'])
+      await ended
+      const name = result.$stream
+      const error = { name: 'Conflict', message: 'taken', code: 409, className: 'conflict', data: { n: 2 } }
+      assert.deepEqual(told, [[name, [{ n: 0 }]], [name, [{ n: 1 }]], [name, null, error]])
+    } finally {
+      socket.close()
+    }
   }
 }
 
