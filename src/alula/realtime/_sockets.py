@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 from alula._app import App
 from alula._connection import Connection, Event, client_key
 from alula._identity import identify_connection
+from alula._item_stream import CLOSE_SECONDS
 from alula._json_encoding import dumps_with_attachments
 from alula._live import live_lists_of
 from alula._public_error import public_error
@@ -220,9 +221,12 @@ class SocketServer:
         self.asleep.end_all()
 
     async def streams_ended(self) -> None:
-        """Wait until the methods whose streams `close` has ended have cleaned up."""
+        """Wait until the methods whose streams `close` has ended have cleaned up.
+
+        What hooks do there must not hold up a server that stops for longer than a method may.
+        """
         if self.streams:
-            await asyncio.wait([*self.streams])
+            await asyncio.wait([*self.streams], timeout=2 * CLOSE_SECONDS)
 
 
 # -- one connection --------------------------------------------------------------------------------

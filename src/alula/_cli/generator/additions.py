@@ -517,14 +517,19 @@ def _add_variables(plan: Plan, remark: str, examples: Mapping[str, str]) -> None
         optional=True,
     )
     for variable in reversed([*examples]):
-        line = f"{variable}: ${{{variable}:?set it in .env, see .env.example}}"
-        plan.change(
-            "compose.yaml",
-            partial(add_line, behind=_IN_PRODUCTION, new=line),
-            where="in the environment of the application",
-            code=line,
-            optional=True,
-        )
+        _add_to_compose(plan, variable)
+
+
+def _add_to_compose(plan: Plan, variable: str) -> None:
+    """Plan that compose.yaml passes a variable on, and demands it."""
+    line = f"{variable}: ${{{variable}:?set it in .env, see .env.example}}"
+    plan.change(
+        "compose.yaml",
+        partial(add_line, behind=_IN_PRODUCTION, new=line),
+        where="in the environment of the application",
+        code=line,
+        optional=True,
+    )
 
 
 def create_service(
@@ -647,14 +652,7 @@ def _add_secret_variable(plan: Plan, variable: str) -> None:
         where=f"after {anchor}",
         code=f"import secrets\n\n{statement}",
     )
-    line = f"{variable}: ${{{variable}:?set it in .env, see .env.example}}"
-    plan.change(
-        "compose.yaml",
-        partial(add_line, behind=_IN_PRODUCTION, new=line),
-        where="in the environment of the application",
-        code=line,
-        optional=True,
-    )
+    _add_to_compose(plan, variable)
 
 
 def registered_path(file: Path) -> str | None:
